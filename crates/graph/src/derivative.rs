@@ -1,0 +1,71 @@
+//! Derivative: graph → graph. One walk from the loss to the leaves; each op's rule lives in the op's file.
+
+use crate::graph::{Graph, NodeId};
+use crate::ops::{self, Op, Vjp};
+use crate::{DType, Tensor};
+
+impl Graph {
+    /// The gradient of a scalar `loss` with respect to each of `of`, recorded in the same graph.
+    /// `None` where the loss does not depend on it, or only through `detach`.
+    #[track_caller]
+    pub fn gradients(&self, loss: &Tensor, of: &[Tensor]) -> Vec<Option<Tensor>> {
+        if loss.elements() != 1 {
+            loss.fail("gradients", format!("the loss must be one number, this is {}; use mean_all()", loss.shape()));
+            return vec![None; of.len()];
+        }
+        let last = loss.id();
+        let wanted: Vec<NodeId> = of.iter().map(|t| t.id()).collect();
+        let nodes = self.nodes();
+        // needed[n]: a wanted tensor is reached from n
+        let mut needed = vec![false; last + 1];
+        for id in 0..=last {
+            let through = !matches!(nodes[id].op, Op::Detach) && nodes[id].inputs.iter().any(|&i| needed[i]);
+            needed[id] = wanted.contains(&id) || (through && nodes[id].dtype == DType::F32);
+        }
+        let mut gradient: Vec<Option<Tensor>> = vec![None; last + 1];
+        gradient[last] = needed[last].then(|| self.full(1.0, loss.shape().dims()));
+        for id in (0..=last).rev() {
+            let Some(dy) = gradient[id].clone().filter(|_| needed[id]) else { continue };
+            let node = &nodes[id];
+            let x: Vec<Tensor> = node.inputs.iter().map(|&i| self.tensor(i)).collect();
+            let attrs: &[f64] = if let Op::Map { attrs, .. } = &node.op { attrs } else { &[] };
+            let _layer = node.place.layer.clone().map(|layer| self.scope(layer));
+            let dx = ops::vjp(&node.op, &Vjp { x: &x, y: &self.tensor(id), dy: &dy, attrs });
+            for (&input, d) in node.inputs.iter().zip(dx) {
+                if let (true, Some(d)) = (needed[input], d) {
+                    gradient[input] = Some(match gradient[input].take() {
+                        Some(sum) => sum + d,
+                        None => d,
+                    });
+                }
+            }
+        }
+        wanted.iter().map(|&id| gradient.get(id).cloned().flatten()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Graph, Init};
+
+    #[test]
+    fn detach_cuts_and_unused_is_none() {
+        let g = Graph::new();
+        let a = g.parameter("a", &[2], Init::Zeros);
+        let b = g.parameter("b", &[2], Init::Zeros);
+        let c = g.parameter("c", &[2], Init::Zeros);
+        let loss = (&a * b.detach()).sum_all();
+        let d = g.gradients(&loss, &[a, b, c]);
+        assert!(d[0].is_some() && d[1].is_none() && d[2].is_none());
+        assert!(g.check().is_ok());
+    }
+
+    #[test]
+    fn loss_must_be_scalar() {
+        let g = Graph::new();
+        let a = g.parameter("a", &[2], Init::Zeros);
+        g.gradients(&a.clone(), std::slice::from_ref(&a));
+        let message = g.check().unwrap_err().to_string();
+        assert!(message.contains("must be one number") && message.contains("derivative.rs"), "{message}");
+    }
+}

@@ -1,0 +1,316 @@
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::rc::Rc;
+
+use crate::ops::{Op, OpKey};
+use crate::{DType, Init, Place, Shape, Tensor, TraceError};
+
+pub type NodeId = usize;
+
+/// Are we tracing a step that learns, or one that only predicts? Dropout reads this.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    Train,
+    Eval,
+}
+
+/// One recorded op.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub op: Op,
+    pub inputs: Vec<NodeId>,
+    pub shape: Shape,
+    pub dtype: DType,
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeafKind {
+    /// Given anew for each step.
+    Input,
+    /// Learned.
+    Parameter,
+    /// Kept from step to step, not learned by the gradient (moments, running statistics, probes).
+    State,
+}
+
+/// A named tensor that comes from outside the graph.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    pub name: String,
+    pub kind: LeafKind,
+    pub node: NodeId,
+    pub init: Init,
+    pub trainable: bool,
+    /// The user sees the transpose of what is stored (a weight `[out,in]` kept as `[in,out]`, so that products read it in rows).
+    pub transposed: bool,
+}
+
+/// Patterns of parameter names that must not be trained: `"encoder.*"` or an exact name.
+#[derive(Clone, Debug, Default)]
+pub struct Frozen(pub Vec<String>);
+
+impl Frozen {
+    pub fn covers(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => name == pattern,
+        })
+    }
+}
+
+/// The record of a traced computation. Cloning gives another handle to the same graph.
+#[derive(Clone)]
+pub struct Graph(pub(crate) Rc<RefCell<Inner>>);
+
+pub(crate) struct Inner {
+    pub nodes: Vec<Node>,
+    pub leaves: Vec<Leaf>,
+    pub outputs: Vec<(String, NodeId)>,
+    /// leaf ← value, all at the end of the step.
+    pub updates: Vec<(NodeId, NodeId)>,
+    pub error: Option<TraceError>,
+    same: HashMap<(OpKey, Vec<NodeId>, Shape), NodeId>,
+    scopes: Vec<String>,
+    frozen: Frozen,
+    mode: Mode,
+    random_streams: u32,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Graph::new()
+    }
+}
+
+impl Graph {
+    /// An empty graph in training mode.
+    pub fn new() -> Graph {
+        Graph::with_mode(Mode::Train)
+    }
+
+    pub fn with_mode(mode: Mode) -> Graph {
+        Graph(Rc::new(RefCell::new(Inner {
+            nodes: Vec::new(),
+            leaves: Vec::new(),
+            outputs: Vec::new(),
+            updates: Vec::new(),
+            error: None,
+            same: HashMap::new(),
+            scopes: Vec::new(),
+            frozen: Frozen::default(),
+            mode,
+            random_streams: 0,
+        })))
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.0.borrow().mode
+    }
+
+    /// Parameters declared after this call and covered by `frozen` are not trained.
+    pub fn freeze(&self, frozen: Frozen) {
+        self.0.borrow_mut().frozen = frozen;
+    }
+
+    /// A tensor of f32 that is given anew for each step.
+    #[track_caller]
+    pub fn input(&self, name: &str, dims: &[usize]) -> Tensor {
+        self.input_of(name, dims, DType::F32)
+    }
+
+    #[track_caller]
+    pub fn input_of(&self, name: &str, dims: &[usize], dtype: DType) -> Tensor {
+        self.leaf(name, LeafKind::Input, dims, dtype, Init::Zeros, false)
+    }
+
+    /// A learned tensor. Declaring the same name again gives the same parameter.
+    #[track_caller]
+    pub fn parameter(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
+        self.leaf(name, LeafKind::Parameter, dims, DType::F32, init, false)
+    }
+
+    /// A learned matrix `[out, in]` stored as `[in, out]`; the handle has the shape asked for.
+    #[track_caller]
+    pub fn parameter_stored_transposed(&self, name: &str, dims: [usize; 2], init: Init) -> Tensor {
+        self.leaf(name, LeafKind::Parameter, &[dims[1], dims[0]], DType::F32, init, true).t()
+    }
+
+    /// A tensor kept from step to step that the gradient does not touch.
+    #[track_caller]
+    pub fn state(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
+        self.leaf(name, LeafKind::State, dims, DType::F32, init, false)
+    }
+
+    /// The number of steps already taken, counted exactly by the executor, as a scalar.
+    #[track_caller]
+    pub fn step(&self) -> Tensor {
+        self.add(Op::Step, &[], Shape::default(), DType::F32)
+    }
+
+    #[track_caller]
+    pub fn scalar(&self, value: f64) -> Tensor {
+        self.add(Op::Constant(value), &[], Shape::default(), DType::F32)
+    }
+
+    #[track_caller]
+    pub fn full(&self, value: f64, dims: &[usize]) -> Tensor {
+        self.scalar(value).broadcast_to(dims)
+    }
+
+    /// A fresh tensor of uniform random numbers in `[0, 1)` at every step.
+    #[track_caller]
+    pub fn random_uniform(&self, dims: &[usize]) -> Tensor {
+        let stream = {
+            let mut inner = self.0.borrow_mut();
+            inner.random_streams += 1;
+            inner.random_streams
+        };
+        self.add(Op::Random { stream }, &[], dims.into(), DType::F32)
+    }
+
+    /// `0, 1, 2, … n−1` as f32.
+    #[track_caller]
+    pub fn iota(&self, n: usize) -> Tensor {
+        self.add(Op::Iota, &[], Shape::new(&[n]), DType::F32)
+    }
+
+    /// Makes `value` readable after each step under `name`.
+    pub fn output(&self, name: &str, value: &Tensor) {
+        self.0.borrow_mut().outputs.push((name.to_string(), value.id()));
+    }
+
+    /// At the end of the step, `leaf` (a parameter or state) becomes `value`.
+    #[track_caller]
+    pub fn assign(&self, leaf: &Tensor, value: &Tensor) {
+        if leaf.shape() != value.shape() {
+            let problem = format!("{} cannot become {}", leaf.shape(), value.shape());
+            return self.fail("assign", problem, Location::caller());
+        }
+        let mut inner = self.0.borrow_mut();
+        let known = inner.leaves.iter().any(|l| l.node == leaf.id() && l.kind != LeafKind::Input);
+        if known {
+            inner.updates.push((leaf.id(), value.id()));
+        } else {
+            drop(inner);
+            self.fail("assign", "only a parameter or a state can be assigned".into(), Location::caller());
+        }
+    }
+
+    /// Ops recorded while the guard lives are said to be in this layer.
+    pub fn scope(&self, layer: impl Into<String>) -> Scope {
+        self.0.borrow_mut().scopes.push(layer.into());
+        Scope(self.clone())
+    }
+
+    /// The first mistake made while tracing, if any.
+    pub fn check(&self) -> Result<(), TraceError> {
+        self.0.borrow().error.clone().map_or(Ok(()), Err)
+    }
+
+    pub fn tensor(&self, id: NodeId) -> Tensor {
+        Tensor::new(self.clone(), id)
+    }
+
+    pub fn nodes(&self) -> Vec<Node> {
+        self.0.borrow().nodes.clone()
+    }
+
+    pub fn leaves(&self) -> Vec<Leaf> {
+        self.0.borrow().leaves.clone()
+    }
+
+    pub fn outputs(&self) -> Vec<(String, NodeId)> {
+        self.0.borrow().outputs.clone()
+    }
+
+    pub fn updates(&self) -> Vec<(NodeId, NodeId)> {
+        self.0.borrow().updates.clone()
+    }
+
+    /// The parameters that may be trained, as stored.
+    pub fn trainable(&self) -> Vec<(Leaf, Tensor)> {
+        let trainable = |l: &Leaf| l.kind == LeafKind::Parameter && l.trainable;
+        self.leaves().into_iter().filter(trainable).map(|l| (l.clone(), self.tensor(l.node))).collect()
+    }
+
+    /// Records a mistake; the first is kept.
+    #[track_caller]
+    pub fn report(&self, op: &str, problem: impl Into<String>) {
+        self.fail(op, problem.into(), Location::caller());
+    }
+
+    pub(crate) fn fail(&self, op: &str, problem: String, at: &'static Location<'static>) {
+        let place = self.place(at);
+        let mut inner = self.0.borrow_mut();
+        if inner.error.is_none() {
+            inner.error = Some(TraceError { op: op.to_string(), place, problem });
+        }
+    }
+
+    /// Records an op, or finds the equal one that is there already.
+    #[track_caller]
+    pub(crate) fn add(&self, op: Op, inputs: &[NodeId], shape: Shape, dtype: DType) -> Tensor {
+        self.add_at(op, inputs, shape, dtype, Location::caller())
+    }
+
+    pub(crate) fn add_at(
+        &self,
+        op: Op,
+        inputs: &[NodeId],
+        shape: Shape,
+        dtype: DType,
+        at: &'static Location<'static>,
+    ) -> Tensor {
+        let place = self.place(at);
+        let mut inner = self.0.borrow_mut();
+        let key = (op.key(), inputs.to_vec(), shape.clone());
+        let id = match inner.same.get(&key) {
+            Some(&id) => id,
+            None => {
+                inner.nodes.push(Node { op, inputs: inputs.to_vec(), shape, dtype, place });
+                let id = inner.nodes.len() - 1;
+                inner.same.insert(key, id);
+                id
+            }
+        };
+        drop(inner);
+        Tensor::new(self.clone(), id)
+    }
+
+    #[track_caller]
+    fn leaf(&self, name: &str, kind: LeafKind, dims: &[usize], dtype: DType, init: Init, transposed: bool) -> Tensor {
+        let shape = Shape::new(dims);
+        let known = self.0.borrow().leaves.iter().find(|l| l.name == name).cloned();
+        if let Some(leaf) = known {
+            let t = self.tensor(leaf.node);
+            if leaf.kind != kind || t.shape() != shape || t.dtype() != dtype {
+                let problem = format!("\"{name}\" is already declared as {} {}", t.dtype(), t.shape());
+                self.fail("declare", problem, Location::caller());
+                return self.scalar(0.0).broadcast_to(dims);
+            }
+            return t;
+        }
+        let index = self.0.borrow().leaves.len();
+        let t = self.add(Op::Leaf(index), &[], shape, dtype);
+        let mut inner = self.0.borrow_mut();
+        let trainable = kind == LeafKind::Parameter && !inner.frozen.covers(name);
+        inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, transposed });
+        drop(inner);
+        t
+    }
+
+    fn place(&self, at: &'static Location<'static>) -> Place {
+        Place::new(at, self.0.borrow().scopes.last().cloned())
+    }
+}
+
+/// Guard of [`Graph::scope`].
+pub struct Scope(Graph);
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().scopes.pop();
+    }
+}

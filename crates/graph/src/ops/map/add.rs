@@ -1,0 +1,13 @@
+//! Sum.
+
+use super::MapDef;
+
+pub static ADD: MapDef = MapDef {
+    name: "add",
+    arity: 2,
+    sample_attrs: &[],
+    expr: |s, x, _| s.add(x[0], x[1]),
+    vjp: |v| vec![Some(v.dy.clone()), Some(v.dy.clone())],
+    samples: &[&[-2.0, 0.5], &[0.3, -1.5], &[2.0, 3.0]],
+    kinks: &[],
+};

@@ -1,0 +1,77 @@
+//! Matrix product, batched over leading axes.
+
+use super::Vjp;
+use crate::{DType, Op, Shape, Tensor};
+
+impl Tensor {
+    /// `[…,m,k] × […,k,n] → […,m,n]`; leading axes broadcast.
+    #[track_caller]
+    pub fn matmul(&self, rhs: &Tensor) -> Tensor {
+        // a transposed operand is read as it is stored
+        let (a, ta) = untransposed(self);
+        let (b, tb) = untransposed(rhs);
+        product(&a, ta, &b, tb, self, rhs)
+    }
+}
+
+#[track_caller]
+fn product(a: &Tensor, ta: bool, b: &Tensor, tb: bool, lhs: &Tensor, rhs: &Tensor) -> Tensor {
+    let (ls, rs) = (lhs.dims(), rhs.dims());
+    let problem = if ls.len() < 2 || rs.len() < 2 {
+        Some("both sides need at least two axes".to_string())
+    } else if lhs.dtype() != DType::F32 || rhs.dtype() != DType::F32 {
+        Some(format!("needs f32, got {} and {}; use to_f32()", lhs.dtype(), rhs.dtype()))
+    } else {
+        let (k, k2) = (ls[ls.len() - 1], rs[rs.len() - 2]);
+        let hint = if k == rs[rs.len() - 1] { "; did you mean rhs.t()?" } else { "" };
+        (k != k2).then(|| format!("inner {k} ≠ {k2}{hint}"))
+    };
+    let batch = Shape::broadcast(&ls[..ls.len().max(2) - 2].into(), &rs[..rs.len().max(2) - 2].into());
+    let problem = problem.or(batch.is_none().then(|| "leading axes do not match".to_string()));
+    if let Some(problem) = problem {
+        lhs.fail("matmul", format!("{} × {}: {problem}", lhs.shape(), rhs.shape()));
+        return lhs.clone();
+    }
+    let (m, k, n) = (ls[ls.len() - 2], ls[ls.len() - 1], rs[rs.len() - 1]);
+    let batch = batch.unwrap_or_default();
+    let stretch = |t: &Tensor, rows: usize, cols: usize| {
+        let mut dims = batch.dims().to_vec();
+        dims.extend([rows, cols]);
+        t.broadcast_to(&dims)
+    };
+    let (a_dims, b_dims) = (if ta { (k, m) } else { (m, k) }, if tb { (n, k) } else { (k, n) });
+    let (a, b) = (stretch(a, a_dims.0, a_dims.1), stretch(b, b_dims.0, b_dims.1));
+    let mut dims = batch.dims().to_vec();
+    dims.extend([m, n]);
+    lhs.graph().add(Op::Matmul { ta, tb }, &[a.id(), b.id()], dims.into(), DType::F32)
+}
+
+/// The stored tensor under a swap of the last two axes, and whether there was one.
+fn untransposed(t: &Tensor) -> (Tensor, bool) {
+    let inner = t.graph().0.borrow();
+    let node = &inner.nodes[t.id()];
+    if let Op::Transpose { perm } = &node.op {
+        let r = perm.len();
+        let swap = r >= 2 && perm[..r - 2].iter().enumerate().all(|(i, &p)| i == p) && perm[r - 2..] == [r - 1, r - 2];
+        if swap {
+            return (t.graph().tensor(node.inputs[0]), true);
+        }
+    }
+    drop(inner);
+    (t.clone(), false)
+}
+
+/// With a = A or Aᵀ as stored: dA = dy·Bᵀ, dB = Aᵀ·dy, each transposed again where the operand is stored transposed.
+pub(super) fn vjp(v: &Vjp, ta: bool, tb: bool) -> Vec<Option<Tensor>> {
+    let (a, b, dy) = (&v.x[0], &v.x[1], v.dy);
+    let logical = |t: &Tensor, transposed: bool| if transposed { t.t() } else { t.clone() };
+    let da = match ta {
+        false => dy.matmul(&logical(b, tb).t()),
+        true => logical(b, tb).matmul(&dy.t()),
+    };
+    let db = match tb {
+        false => logical(a, ta).t().matmul(dy),
+        true => dy.t().matmul(&logical(a, ta)),
+    };
+    vec![Some(da), Some(db)]
+}

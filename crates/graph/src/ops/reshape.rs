@@ -1,0 +1,39 @@
+//! The same elements in the same order under another shape.
+
+use crate::{Op, Shape, Tensor};
+
+impl Tensor {
+    #[track_caller]
+    pub fn reshape(&self, dims: &[usize]) -> Tensor {
+        let (from, to) = (self.shape(), Shape::new(dims));
+        if from == to {
+            return self.clone();
+        }
+        if from.elements() != to.elements() {
+            self.fail("reshape", format!("{from} has {} elements, {to} has {}", from.elements(), to.elements()));
+            return self.graph().full(0.0, dims);
+        }
+        let graph = self.graph().clone();
+        let source = {
+            let inner = graph.0.borrow();
+            match inner.nodes[self.id()].op {
+                Op::Reshape => inner.nodes[self.id()].inputs[0],
+                _ => self.id(),
+            }
+        };
+        if graph.tensor(source).shape() == to {
+            return graph.tensor(source);
+        }
+        graph.add(Op::Reshape, &[source], to, self.dtype())
+    }
+
+    /// Keeps the first `axes` axes and merges the rest into one: `[n,c,h,w].flatten(1)` is `[n,c·h·w]`.
+    #[track_caller]
+    pub fn flatten(&self, axes: usize) -> Tensor {
+        let dims = self.dims();
+        let keep = axes.min(dims.len());
+        let mut to = dims[..keep].to_vec();
+        to.push(dims[keep..].iter().product());
+        self.reshape(&to)
+    }
+}

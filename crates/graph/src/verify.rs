@@ -1,0 +1,70 @@
+//! The rules every graph obeys, checked after tracing and after each pass that rewrites one.
+
+use crate::ops::Op;
+use crate::{DType, Graph, LeafKind, Shape};
+
+impl Graph {
+    /// `Err` says which node breaks which rule. A failure here is a mistake of ours, not of the user.
+    pub fn verify(&self) -> Result<(), String> {
+        let inner = self.0.borrow();
+        for (id, node) in inner.nodes.iter().enumerate() {
+            let broken = |rule: &str| Err(format!("%{id} {}: {rule}", node.op.name()));
+            if node.inputs.iter().any(|&i| i >= id) {
+                return broken("reads a later node");
+            }
+            let shape = |i: usize| &inner.nodes[node.inputs[i]].shape;
+            let dtype = |i: usize| inner.nodes[node.inputs[i]].dtype;
+            let inputs = match &node.op {
+                Op::Leaf(_) | Op::Step | Op::Constant(_) | Op::Iota | Op::Random { .. } => Some(0),
+                Op::Map { def, .. } => Some(def.arity),
+                Op::Detach | Op::Cast | Op::Broadcast | Op::Reshape | Op::ArgMax => Some(1),
+                Op::Transpose { .. } | Op::Slice { .. } | Op::Reduce { .. } => Some(1),
+                Op::Matmul { .. } | Op::GatherRows | Op::ScatterRows => Some(2),
+                Op::Concat { .. } => None,
+            };
+            if inputs.is_some_and(|n| n != node.inputs.len()) {
+                return broken("wrong number of inputs");
+            }
+            let ok = match &node.op {
+                Op::Leaf(i) => inner.leaves.get(*i).is_some_and(|l| l.node == id),
+                Op::Step | Op::Constant(_) => node.shape.rank() == 0,
+                Op::Iota | Op::Random { .. } => node.dtype == DType::F32,
+                Op::Map { .. } => (0..node.inputs.len()).all(|i| *shape(i) == node.shape && dtype(i) == DType::F32),
+                Op::Detach => *shape(0) == node.shape && dtype(0) == node.dtype,
+                Op::Cast => *shape(0) == node.shape && node.dtype == DType::F32,
+                Op::Broadcast => Shape::broadcast(shape(0), &node.shape).as_ref() == Some(&node.shape),
+                Op::Reshape => shape(0).elements() == node.shape.elements(),
+                Op::Transpose { perm } => {
+                    perm.len() == node.shape.rank()
+                        && perm.iter().enumerate().all(|(i, &p)| node.shape.dims()[i] == shape(0).dims()[p])
+                }
+                Op::Slice { axis, start } => start + node.shape.dims()[*axis] <= shape(0).dims()[*axis],
+                Op::Concat { axis } => {
+                    let total: usize = (0..node.inputs.len()).map(|i| shape(i).dims()[*axis]).sum();
+                    total == node.shape.dims()[*axis]
+                }
+                Op::Matmul { ta, tb } => {
+                    let (a, b, r) = (shape(0).dims(), shape(1).dims(), node.shape.rank());
+                    let swap = |d: &[usize], t: bool| if t { (d[r - 1], d[r - 2]) } else { (d[r - 2], d[r - 1]) };
+                    a.len() == r && b.len() == r && {
+                        let ((m, k), (k2, n)) = (swap(a, *ta), swap(b, *tb));
+                        k == k2 && node.shape.dims()[r - 2..] == [m, n]
+                    }
+                }
+                Op::Reduce { axes, .. } => axes.iter().all(|&a| node.shape.dims()[a] == 1),
+                Op::ArgMax => node.dtype == DType::I32 && shape(0).dims()[..shape(0).rank() - 1] == *node.shape.dims(),
+                Op::GatherRows | Op::ScatterRows => dtype(1) == DType::I32,
+            };
+            if !ok {
+                return broken("shape or dtype rule");
+            }
+        }
+        for (leaf, value) in &inner.updates {
+            let known = inner.leaves.iter().any(|l| l.node == *leaf && l.kind != LeafKind::Input);
+            if !known || inner.nodes[*leaf].shape != inner.nodes[*value].shape {
+                return Err(format!("%{leaf} <- %{value}: not an assignment to a parameter or state of that shape"));
+            }
+        }
+        Ok(())
+    }
+}
