@@ -1,1 +1,19 @@
+//! Runs a [`citius_plan::Plan`] on the processor: all threads walk the plan together, kernels are chosen at run time for what
+//! the machine offers, and a step allocates nothing. All CPU `unsafe` of the project lives in this crate.
 
+mod executable;
+mod interpreter;
+mod isa;
+mod kernels;
+mod math;
+mod memory;
+mod pool;
+mod run;
+mod schedule;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub use executable::{CpuError, Executable, Options};
+pub use isa::Isa;
+pub use memory::{Leaf, Memory};
+pub use run::{Driver, Flow, Inputs, Outputs, Slots};

@@ -1,1 +1,26 @@
+//! Graph → [`Plan`]: a flat list of kernel calls over one arena, with FLOPs and bytes known for each.
+//!
+//! [`compile`] is a list of named passes; executors walk the result.
 
+mod access;
+mod compile;
+mod cost;
+mod draft;
+mod dump;
+mod fuse;
+mod lower;
+mod materialise;
+mod order;
+mod place;
+mod plan;
+mod program;
+mod split;
+mod verify;
+
+pub use compile::{CompileError, compile};
+pub use cost::Cost;
+pub use plan::{
+    ArgMax, Buffer, BufferId, Call, Fold, FoldKind, Gather, Loop, Matmul, Nest, Operand, Plan, Random, Scatter,
+    Storage, Work,
+};
+pub use program::{Instr, Program, Var};

@@ -29,6 +29,6 @@ pub(super) fn vjp(v: &Vjp, axis: usize, start: usize) -> Vec<Option<Tensor>> {
         v.dy.graph().full(0.0, &dims)
     };
     let pieces = [zeros(start), v.dy.clone(), zeros(whole[axis] - start - part[axis])];
-    let pieces: Vec<Tensor> = pieces.into_iter().filter(|p| p.elements() > 0).collect();
+    let pieces: Vec<Tensor> = pieces.into_iter().filter(|p| p.dims()[axis] > 0).collect();
     vec![Some(Tensor::concat(&pieces, axis))]
 }

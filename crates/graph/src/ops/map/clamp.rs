@@ -1,4 +1,4 @@
-//! `min(max(x, low), high)`; the gradient passes at the bounds.
+//! `min(max(x, low), high)`; the gradient at the bounds is 0.
 
 use super::{Kink, MapDef};
 
@@ -13,9 +13,9 @@ pub static CLAMP: MapDef = MapDef {
     },
     vjp: |v| {
         let (x, zero) = (&v.x[0], v.x[0].constant(0.0));
-        let inside = x.constant(v.attrs[0]).le(x) * x.le(&x.constant(v.attrs[1]));
+        let inside = x.constant(v.attrs[0]).lt(x) * x.lt(&x.constant(v.attrs[1]));
         vec![Some(inside.choose(v.dy, &zero))]
     },
     samples: &[&[-3.0], &[-0.9], &[0.0], &[0.5], &[3.0]],
-    kinks: &[Kink { at: &[-1.0], grad: &[1.0] }, Kink { at: &[1.0], grad: &[1.0] }],
+    kinks: &[Kink { at: &[-1.0], grad: &[0.0] }, Kink { at: &[1.0], grad: &[0.0] }],
 };

@@ -134,6 +134,13 @@ pub(crate) fn apply(def: &'static MapDef, attrs: &[f64], inputs: &[&Tensor], at:
 }
 
 impl MapDef {
+    /// Records the op; there must be `arity` inputs. How an op of your own enters a graph.
+    #[track_caller]
+    pub fn apply(&'static self, attrs: &[f64], inputs: &[&Tensor]) -> Tensor {
+        assert_eq!(inputs.len(), self.arity, "{} takes {} inputs", self.name, self.arity);
+        apply(self, attrs, inputs, Location::caller())
+    }
+
     /// The expression at one point, in f64.
     pub fn eval(&self, inputs: &[f64], attrs: &[f64]) -> f64 {
         let mut scalar = Scalar::default();

@@ -1,0 +1,200 @@
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use citius_graph::{DType, LeafKind};
+use citius_plan::{Plan, Storage};
+
+use crate::isa::Isa;
+use crate::kernels::Task;
+use crate::memory::{Aligned, Memory};
+use crate::pool::{Barrier, Pool};
+use crate::run::{Inputs, Slot, Tuning};
+use crate::schedule::Schedule;
+
+/// How to run a plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// 0: up to one per core, as many as turn out fastest.
+    pub threads: usize,
+    /// `None`: the best that this machine has.
+    pub isa: Option<Isa>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CpuError {
+    #[error("input \"{name}\" has {found} {found_type} values, the step was compiled for {expected} {expected_type}")]
+    Input { name: String, found: usize, found_type: DType, expected: usize, expected_type: DType },
+    #[error("\"{0}\" is missing from this memory: call admit() with the plan first")]
+    Missing(String),
+    #[error("cannot start threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// A plan with its kernels, its arena and its threads.
+pub struct Executable {
+    plan: Plan,
+    isa: Isa,
+    arena: Aligned,
+    /// Contents of constant buffers; kept alive for their pointers.
+    _constants: Vec<Aligned>,
+    step_value: Aligned,
+    _slot_bytes: Vec<Aligned>,
+    leaves: Vec<(usize, Arc<Aligned>)>,
+    pointers: Vec<*mut u8>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) tasks: Vec<Task>,
+    /// `schedules[t − 1]` for t threads.
+    pub(crate) schedules: Vec<Schedule>,
+    pub(crate) pool: Pool,
+    pub(crate) barrier: Barrier,
+    pub(crate) tuning: Tuning,
+}
+
+// SAFETY: the pointers lead to bytes this struct owns, shares by Arc, or re-binds at each `run`; running takes `&mut self`.
+unsafe impl Send for Executable {}
+// SAFETY: during `run` threads share `&self`; the schedule gives them disjoint elements between barriers.
+unsafe impl Sync for Executable {}
+
+impl Executable {
+    /// Compiles kernels and takes memory. New leaves of the plan are admitted to `memory`.
+    pub fn new(plan: Plan, memory: &mut Memory, options: Options) -> Result<Executable, CpuError> {
+        memory.admit(&plan);
+        let isa = options.isa.unwrap_or_else(Isa::detect).min(Isa::detect());
+        let cores = available_parallelism().map_or(1, |n| n.get());
+        let candidates = match options.threads {
+            0 => (1..=cores.min(64)).filter(|t| t.is_power_of_two() || *t == cores).collect::<Vec<_>>(),
+            n => vec![n],
+        };
+        let most = candidates.iter().copied().max().unwrap_or(1);
+        let arena = Aligned::new(plan.scratch_bytes);
+        let step_value = Aligned::new(64);
+        let mut constants = Vec::new();
+        let mut leaves = Vec::new();
+        let mut pointers = vec![std::ptr::null_mut(); plan.buffers.len()];
+        for (id, buffer) in plan.buffers.iter().enumerate() {
+            match &buffer.storage {
+                // SAFETY: the planner sized the arena to hold every scratch buffer at its offset.
+                Storage::Scratch { offset } => pointers[id] = unsafe { arena.pointer().add(*offset) },
+                Storage::Step => pointers[id] = step_value.pointer(),
+                Storage::Constant(values) => {
+                    let bytes = Aligned::new(values.len() * 4);
+                    // SAFETY: just allocated with room for these values.
+                    unsafe { std::ptr::copy_nonoverlapping(values.as_ptr() as *const u8, bytes.pointer(), values.len() * 4) };
+                    pointers[id] = bytes.pointer();
+                    constants.push(bytes);
+                }
+                Storage::Leaf { kind: LeafKind::Input, .. } => {}
+                Storage::Leaf { name, .. } => {
+                    let leaf = memory.leaf(name).ok_or_else(|| CpuError::Missing(name.clone()))?;
+                    pointers[id] = leaf.bytes.pointer();
+                    leaves.push((id, leaf.bytes.clone()));
+                }
+            }
+        }
+        let tasks: Vec<Task> = plan.calls.iter().map(|call| Task::new(&call.work, &plan, isa)).collect();
+        let schedules = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
+        Ok(Executable {
+            isa,
+            arena,
+            _constants: constants,
+            step_value,
+            _slot_bytes: Vec::new(),
+            leaves,
+            pointers,
+            slots: Vec::new(),
+            tasks,
+            schedules,
+            pool: Pool::new(most)?,
+            barrier: Barrier::new(),
+            tuning: Tuning::new(candidates),
+            plan,
+        })
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// The number of threads in use, once tried out.
+    pub fn threads(&self) -> usize {
+        self.tuning.threads()
+    }
+
+    /// Index of a named output, for [`crate::Outputs`].
+    pub fn output(&self, name: &str) -> Option<usize> {
+        self.plan.outputs.iter().position(|o| o.0 == name)
+    }
+
+    /// Bytes of scratch memory.
+    pub fn scratch_bytes(&self) -> usize {
+        self.plan.scratch_bytes
+    }
+
+    pub(crate) fn output_bytes(&self, index: usize) -> (*const u8, usize) {
+        let id = self.plan.outputs[index].1;
+        (self.pointers[id], self.plan.buffers[id].shape.elements())
+    }
+
+    /// Points the kernels at this run's data.
+    pub(crate) fn bind(&mut self, memory: &Memory, inputs: &Inputs) -> Result<(), CpuError> {
+        for (id, bytes) in &self.leaves {
+            let Storage::Leaf { name, .. } = &self.plan.buffers[*id].storage else { continue };
+            let same = memory.leaf(name).is_some_and(|l| Arc::ptr_eq(&l.bytes, bytes));
+            if !same {
+                return Err(CpuError::Missing(name.clone()));
+            }
+        }
+        for (id, buffer) in self.plan.buffers.iter().enumerate() {
+            let Storage::Leaf { name, kind: LeafKind::Input, .. } = &buffer.storage else { continue };
+            let elements = buffer.shape.elements();
+            if let Some((pointer, found, dtype)) = inputs.find(name) {
+                if found != elements || dtype != buffer.dtype {
+                    return Err(CpuError::Input {
+                        name: name.clone(),
+                        found,
+                        found_type: dtype,
+                        expected: elements,
+                        expected_type: buffer.dtype,
+                    });
+                }
+                self.pointers[id] = pointer as *mut u8;
+            } else if !self.slots.iter().any(|s| s.name == *name) {
+                // not bound for the run: the driver fills it for every step
+                let size = (elements * buffer.dtype.bytes()).next_multiple_of(64);
+                let (now, next) = (Aligned::new(size), Aligned::new(size));
+                self.pointers[id] = now.pointer();
+                self.slots.push(Slot {
+                    name: name.clone(),
+                    elements,
+                    dtype: buffer.dtype,
+                    now: now.pointer(),
+                    next: next.pointer(),
+                });
+                self._slot_bytes.extend([now, next]);
+            }
+        }
+        let next = |id: usize| {
+            let now = self.pointers[id];
+            self.slots.iter().find(|s| s.now == now).map(|s| s.next as *const u8)
+        };
+        for task in &mut self.tasks {
+            task.bind(&self.pointers, &next);
+        }
+        debug_assert!(!self.arena.pointer().is_null());
+        Ok(())
+    }
+
+    /// Makes the fed inputs current and sets the step number.
+    ///
+    /// SAFETY: no thread is inside a step.
+    pub(crate) unsafe fn advance(&self, step: u64) {
+        for slot in &self.slots {
+            std::ptr::copy_nonoverlapping(slot.next, slot.now, slot.elements * slot.dtype.bytes());
+        }
+        *(self.step_value.pointer() as *mut f32) = step as f32;
+    }
+}

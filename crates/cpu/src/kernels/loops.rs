@@ -1,0 +1,285 @@
+//! Element-wise programs with stores and folds.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use citius_plan::{FoldKind, Loop, Nest, Operand};
+
+use crate::interpreter::{self, BLOCK, Source};
+use crate::isa::Isa;
+
+/// Elements that make a unit worth handing to another thread.
+const UNIT_ELEMENTS: usize = 2048;
+/// Columns per unit when columns are folded.
+const UNIT_COLUMNS: usize = 64;
+/// Most operands of a loop; the planner's limit is lower.
+pub const MOST_OPERANDS: usize = 32;
+
+pub struct LoopTask {
+    work: Loop,
+    kernel: Kernel,
+    cut: Cut,
+    bases: Vec<*mut u8>,
+    /// Folds over everything that is cut into several units: one value per unit and fold, combined in order by whoever
+    /// finishes last.
+    partials: Vec<UnsafeCell<f32>>,
+    finished: AtomicUsize,
+}
+
+enum Kernel {
+    Interpreted(Isa),
+    #[cfg(target_arch = "x86_64")]
+    Generated(crate::x86::LoopKernel),
+}
+
+/// How one outer index is cut into units.
+#[derive(Clone, Copy)]
+enum Cut {
+    Rows { per_unit: usize, units: usize },
+    Columns { per_unit: usize, units: usize },
+}
+
+impl LoopTask {
+    pub fn new(work: &Loop, isa: Isa) -> LoopTask {
+        let cut = Cut::new(work);
+        let whole = work.folds.iter().filter(|f| f.whole).count();
+        let partials = if cut.units() > 1 { cut.units() * whole } else { 0 };
+        LoopTask {
+            kernel: Kernel::new(work, isa),
+            cut,
+            bases: vec![std::ptr::null_mut(); work.operands.len()],
+            partials: (0..partials).map(|_| UnsafeCell::new(0.0)).collect(),
+            finished: AtomicUsize::new(0),
+            work: work.clone(),
+        }
+    }
+
+    pub fn bind(&mut self, pointers: &[*mut u8]) {
+        for (base, o) in self.bases.iter_mut().zip(&self.work.operands) {
+            // SAFETY: the offset is inside the buffer (plan verifier).
+            *base = unsafe { pointers[o.buffer].add(o.offset * o.dtype.bytes()) };
+        }
+    }
+
+    pub fn units(&self) -> usize {
+        self.work.outer.iter().product::<usize>() * self.cut.units()
+    }
+
+    /// SAFETY: as `Task::run`.
+    pub unsafe fn run(&self, units: Range<usize>) {
+        let per_outer = self.cut.units();
+        let split_fold = !self.partials.is_empty();
+        let mut unit = units.start;
+        while unit < units.end {
+            // neighbours of one outer index run in one go, unless each leaves a partial result of its own
+            let outer = unit / per_outer;
+            let last = if split_fold { unit + 1 } else { units.end.min((outer + 1) * per_outer) };
+            let (rows, cols) = self.cut.range(&self.work, unit % per_outer, last - outer * per_outer);
+            let mut table = [std::ptr::null_mut::<u8>(); 2 * MOST_OPERANDS];
+            for (i, o) in self.work.operands.iter().enumerate() {
+                let elements = outer_offset(o, &self.work.outer, outer) + rows.start * o.row + cols.start * o.col;
+                table[i] = self.bases[i].add(elements * o.dtype.bytes());
+            }
+            if split_fold {
+                let whole = self.work.folds.iter().filter(|f| f.whole).count();
+                for (i, fold) in self.work.folds.iter().filter(|f| f.whole).enumerate() {
+                    table[fold.operand] = self.partials[unit * whole + i].get() as *mut u8;
+                }
+            }
+            self.kernel.run(&self.work, &mut table, rows.len(), cols.len());
+            unit = last;
+        }
+        if split_fold && self.finished.fetch_add(units.len(), Ordering::AcqRel) + units.len() == self.units() {
+            self.finished.store(0, Ordering::Relaxed);
+            self.combine();
+        }
+    }
+
+    /// SAFETY: all units have left their partial results.
+    unsafe fn combine(&self) {
+        let count = self.work.folds.iter().filter(|f| f.whole).count();
+        for (i, fold) in self.work.folds.iter().filter(|f| f.whole).enumerate() {
+            let parts = self.partials[i..].iter().step_by(count).map(|p| *p.get());
+            let value = match fold.kind {
+                FoldKind::Sum => parts.map(|p| p as f64).sum::<f64>() as f32,
+                FoldKind::Max => parts.fold(f32::NEG_INFINITY, crate::math::max),
+            };
+            *(self.bases[fold.operand] as *mut f32) = value;
+        }
+    }
+}
+
+fn outer_offset(o: &Operand, sizes: &[usize], mut index: usize) -> usize {
+    let mut offset = 0;
+    for axis in (0..sizes.len()).rev() {
+        offset += index % sizes[axis] * o.outer[axis];
+        index /= sizes[axis];
+    }
+    offset
+}
+
+impl Cut {
+    fn new(work: &Loop) -> Cut {
+        let whole = work.folds.iter().any(|f| f.whole);
+        let columns = |per_unit: usize| Cut::Columns { per_unit, units: work.cols.div_ceil(per_unit).max(1) };
+        match work.nest {
+            Nest::Columns => columns(UNIT_COLUMNS),
+            Nest::Rows if whole && !work.outer.is_empty() => Cut::Rows { per_unit: work.rows.max(1), units: 1 },
+            Nest::Rows if work.rows == 1 && (whole || work.folds.is_empty()) => columns(UNIT_ELEMENTS),
+            Nest::Rows => {
+                let per_unit = (UNIT_ELEMENTS / work.cols.max(1)).max(1);
+                Cut::Rows { per_unit, units: work.rows.div_ceil(per_unit).max(1) }
+            }
+        }
+    }
+
+    fn units(self) -> usize {
+        match self {
+            Cut::Rows { units, .. } | Cut::Columns { units, .. } => units,
+        }
+    }
+
+    /// (rows, columns) of units `first..last`.
+    fn range(self, work: &Loop, first: usize, last: usize) -> (Range<usize>, Range<usize>) {
+        match self {
+            Cut::Rows { per_unit, .. } => (first * per_unit..(last * per_unit).min(work.rows), 0..work.cols),
+            Cut::Columns { per_unit, .. } => (0..work.rows, first * per_unit..(last * per_unit).min(work.cols)),
+        }
+    }
+}
+
+impl Kernel {
+    fn new(work: &Loop, isa: Isa) -> Kernel {
+        #[cfg(target_arch = "x86_64")]
+        if isa == Isa::Avx512
+            && let Some(kernel) = crate::x86::LoopKernel::new(work)
+        {
+            return Kernel::Generated(kernel);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = work;
+        Kernel::Interpreted(isa)
+    }
+
+    /// SAFETY: `table[i]` points at the first element of operand `i` of this stretch of `rows` × `cols`.
+    unsafe fn run(&self, work: &Loop, table: &mut [*mut u8; 2 * MOST_OPERANDS], rows: usize, cols: usize) {
+        match self {
+            Kernel::Interpreted(Isa::Portable) => interpret::<false>(work, table, rows, cols),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Interpreted(Isa::Avx2 | Isa::Avx512) => interpret_avx2(work, table, rows, cols),
+            #[cfg(not(target_arch = "x86_64"))]
+            Kernel::Interpreted(Isa::Avx2 | Isa::Avx512) => interpret::<false>(work, table, rows, cols),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Generated(kernel) => kernel.run(table, rows, cols),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn interpret_avx2(work: &Loop, table: &[*mut u8], rows: usize, cols: usize) {
+    interpret::<true>(work, table, rows, cols)
+}
+
+#[inline(always)]
+unsafe fn interpret<const FMA: bool>(work: &Loop, table: &[*mut u8], rows: usize, cols: usize) {
+    let at = |i: usize, r: usize, c: usize| {
+        let o = &work.operands[i];
+        table[i].add((r * o.row + c * o.col) * o.dtype.bytes())
+    };
+    let source = |i: usize, r: usize, c: usize| Source {
+        pointer: at(i, r, c),
+        dtype: work.operands[i].dtype,
+        stride: work.operands[i].col,
+    };
+    let begin = |kind: FoldKind| match kind {
+        FoldKind::Sum => 0.0,
+        FoldKind::Max => f32::NEG_INFINITY,
+    };
+    interpreter::with_registers(&work.program, |registers| match work.nest {
+        Nest::Rows => {
+            let mut sums = [[0.0f32; LANES]; MOST_OPERANDS];
+            let reset = |sums: &mut [[f32; LANES]; MOST_OPERANDS], whole: bool| {
+                for (i, fold) in work.folds.iter().enumerate().filter(|(_, f)| f.whole == whole) {
+                    sums[i] = [begin(fold.kind); LANES];
+                }
+            };
+            let finish = |sums: &[[f32; LANES]; MOST_OPERANDS], whole: bool, r: usize| {
+                for (i, fold) in work.folds.iter().enumerate().filter(|(_, f)| f.whole == whole) {
+                    *(at(fold.operand, r, 0) as *mut f32) = across(fold.kind, sums[i]);
+                }
+            };
+            reset(&mut sums, true);
+            for r in 0..rows {
+                reset(&mut sums, false);
+                for c in (0..cols).step_by(BLOCK) {
+                    let n = BLOCK.min(cols - c);
+                    interpreter::run::<FMA>(&work.program, registers, n, |i| source(i, r, c), &[]);
+                    for &(value, target) in &work.stores {
+                        write(registers.value(value, n), at(target, r, c), &work.operands[target]);
+                    }
+                    for (i, fold) in work.folds.iter().enumerate() {
+                        for lanes in registers.value(fold.value, n).chunks(LANES) {
+                            let sum = &mut sums[i];
+                            lanes.iter().zip(sum).for_each(|(&x, s)| *s = fold_two(fold.kind, *s, x));
+                        }
+                    }
+                }
+                finish(&sums, false, r);
+            }
+            finish(&sums, true, 0);
+        }
+        Nest::Columns => {
+            let mut sums = [0.0f32; BLOCK];
+            for c in (0..cols).step_by(BLOCK) {
+                let n = BLOCK.min(cols - c);
+                for (i, fold) in work.folds.iter().enumerate() {
+                    sums[..n].fill(begin(fold.kind));
+                    for r in 0..rows {
+                        interpreter::run::<FMA>(&work.program, registers, n, |i| source(i, r, c), &[]);
+                        let value = registers.value(fold.value, n);
+                        sums[..n].iter_mut().zip(value).for_each(|(s, &x)| *s = fold_two(fold.kind, *s, x));
+                        // stores once, in the pass of the first fold
+                        for &(value, target) in work.stores.iter().filter(|_| i == 0) {
+                            write(registers.value(value, n), at(target, r, c), &work.operands[target]);
+                        }
+                    }
+                    write(&sums[..n], at(fold.operand, 0, c), &work.operands[fold.operand]);
+                }
+            }
+        }
+    });
+}
+
+const LANES: usize = 16;
+
+#[inline(always)]
+fn fold_two(kind: FoldKind, a: f32, b: f32) -> f32 {
+    match kind {
+        FoldKind::Sum => a + b,
+        FoldKind::Max => crate::math::max(a, b),
+    }
+}
+
+/// A fixed tree over the lanes.
+fn across(kind: FoldKind, mut lanes: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = fold_two(kind, lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// SAFETY: `to` with the operand's column stride is inside its buffer.
+#[inline(always)]
+unsafe fn write(values: &[f32], to: *mut u8, operand: &Operand) {
+    let to = to as *mut f32;
+    match operand.col {
+        1 => std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()),
+        stride => values.iter().enumerate().for_each(|(i, &x)| *to.add(i * stride) = x),
+    }
+}

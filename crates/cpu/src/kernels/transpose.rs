@@ -1,0 +1,80 @@
+//! A copy that turns a matrix: blocks of 16×16 keep both sides within few cache lines.
+
+use std::ops::Range;
+
+use citius_graph::DType;
+use citius_plan::{Instr, Loop};
+
+const BLOCK: usize = 16;
+
+pub struct TransposeTask {
+    outer: Vec<usize>,
+    rows: usize,
+    cols: usize,
+    from: citius_plan::Operand,
+    to: citius_plan::Operand,
+    source: *const f32,
+    target: *mut f32,
+}
+
+impl TransposeTask {
+    /// `None` unless the loop copies f32 from columns to rows.
+    pub fn new(work: &Loop) -> Option<TransposeTask> {
+        let copy = work.program.instrs == [Instr::Load(0)] && work.stores == [(0, 1)] && work.folds.is_empty();
+        let [from, to] = work.operands.as_slice() else { return None };
+        let turns = from.row == 1 && from.col > 1 && to.col == 1 && from.dtype == DType::F32 && to.dtype == DType::F32;
+        (copy && turns).then(|| TransposeTask {
+            outer: work.outer.clone(),
+            rows: work.rows,
+            cols: work.cols,
+            from: from.clone(),
+            to: to.clone(),
+            source: std::ptr::null(),
+            target: std::ptr::null_mut(),
+        })
+    }
+
+    pub fn bind(&mut self, pointers: &[*mut u8]) {
+        // SAFETY: the offset is inside the buffer (plan verifier).
+        unsafe {
+            self.source = (pointers[self.from.buffer] as *const f32).add(self.from.offset);
+            self.target = (pointers[self.to.buffer] as *mut f32).add(self.to.offset);
+        }
+    }
+
+    /// One unit is a band of 16 rows of the result.
+    pub fn units(&self) -> usize {
+        self.outer.iter().product::<usize>() * self.rows.div_ceil(BLOCK)
+    }
+
+    /// SAFETY: as `Task::run`; reach of both operands is checked by the plan's verifier.
+    pub unsafe fn run(&self, units: Range<usize>) {
+        let bands = self.rows.div_ceil(BLOCK);
+        for unit in units {
+            let (mut rest, band) = (unit / bands, unit % bands);
+            let (mut source, mut target) = (self.source, self.target);
+            for axis in (0..self.outer.len()).rev() {
+                let i = rest % self.outer[axis];
+                rest /= self.outer[axis];
+                source = source.add(i * self.from.outer[axis]);
+                target = target.add(i * self.to.outer[axis]);
+            }
+            let first = band * BLOCK;
+            let height = BLOCK.min(self.rows - first);
+            for start in (0..self.cols).step_by(BLOCK) {
+                let width = BLOCK.min(self.cols - start);
+                let mut block = [[0.0f32; BLOCK]; BLOCK];
+                for c in 0..width {
+                    let line = source.add((start + c) * self.from.col + first);
+                    for r in 0..height {
+                        block[r][c] = *line.add(r);
+                    }
+                }
+                for (r, line) in block.iter().enumerate().take(height) {
+                    let out = target.add((first + r) * self.to.row + start);
+                    std::ptr::copy_nonoverlapping(line.as_ptr(), out, width);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Threads that live as long as their executable. Between runs they sleep; during a run they spin at light barriers, because a
+//! wake-up costs more than a small step.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+
+type Job = *const (dyn Fn(usize) + Sync);
+
+struct Shared {
+    /// (number of the job, the job)
+    job: Mutex<(u64, Option<SendJob>)>,
+    wake: Condvar,
+    finished: AtomicUsize,
+    stop: AtomicBool,
+}
+
+#[derive(Clone, Copy)]
+struct SendJob(Job);
+// SAFETY: the closure is `Sync`, and `Pool::run` does not return before every thread has left it.
+unsafe impl Send for SendJob {}
+
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// A pool of `threads`, the caller's included.
+    pub fn new(threads: usize) -> std::io::Result<Pool> {
+        let shared = Arc::new(Shared {
+            job: Mutex::new((0, None)),
+            wake: Condvar::new(),
+            finished: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let spawn = |index: usize| {
+            let shared = shared.clone();
+            std::thread::Builder::new().name(format!("citius-{index}")).spawn(move || work(&shared, index))
+        };
+        let threads = (1..threads).map(spawn).collect::<std::io::Result<Vec<_>>>()?;
+        Ok(Pool { shared, threads })
+    }
+
+    /// Calls `job(i)` once on each thread `i`, and waits for all.
+    pub fn run(&self, job: &(dyn Fn(usize) + Sync)) {
+        self.shared.finished.store(0, Ordering::Relaxed);
+        if !self.threads.is_empty() {
+            // SAFETY: only the lifetime is forgotten; the wait below keeps the closure alive while threads use it.
+            let job: Job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(job) };
+            let mut slot = self.shared.job.lock().unwrap_or_else(|e| e.into_inner());
+            *slot = (slot.0 + 1, Some(SendJob(job)));
+            self.shared.wake.notify_all();
+        }
+        job(0);
+        let mut spin = Spin::default();
+        while self.shared.finished.load(Ordering::Acquire) < self.threads.len() {
+            spin.wait();
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        drop(self.shared.job.lock().unwrap_or_else(|e| e.into_inner()));
+        self.shared.wake.notify_all();
+        for thread in self.threads.drain(..) {
+            // a worker that panicked has already printed why
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(shared: &Shared, index: usize) {
+    let mut done = 0;
+    loop {
+        let job = {
+            let mut slot = shared.job.lock().unwrap_or_else(|e| e.into_inner());
+            while slot.0 == done && !shared.stop.load(Ordering::Acquire) {
+                slot = shared.wake.wait(slot).unwrap_or_else(|e| e.into_inner());
+            }
+            if shared.stop.load(Ordering::Acquire) {
+                return;
+            }
+            done = slot.0;
+            slot.1
+        };
+        if let Some(SendJob(job)) = job {
+            // SAFETY: `Pool::run` keeps the closure alive until `finished` counts this thread.
+            unsafe { (*job)(index) };
+        }
+        shared.finished.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// All threads meet here; the last to arrive lets the others go.
+#[repr(align(128))]
+pub struct Barrier {
+    arrived: AtomicUsize,
+    round: Padded,
+}
+
+#[repr(align(128))]
+struct Padded(AtomicUsize);
+
+impl Barrier {
+    pub fn new() -> Barrier {
+        Barrier { arrived: AtomicUsize::new(0), round: Padded(AtomicUsize::new(0)) }
+    }
+
+    #[inline]
+    pub fn wait(&self, threads: usize) {
+        if threads == 1 {
+            return;
+        }
+        let round = self.round.0.load(Ordering::Relaxed);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) == threads - 1 {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.0.store(round + 1, Ordering::Release);
+            return;
+        }
+        let mut spin = Spin::default();
+        while self.round.0.load(Ordering::Acquire) == round {
+            spin.wait();
+        }
+    }
+}
+
+/// Spins for some microseconds, then gives the core away: other work may hold the thread we wait for.
+#[derive(Default)]
+struct Spin(u32);
+
+impl Spin {
+    #[inline]
+    fn wait(&mut self) {
+        self.0 += 1;
+        if self.0 < 4000 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Flushes subnormal numbers on this thread until dropped: Adam's moments of dead units decay into them, and they cost a
+/// hundred times a normal number.
+pub struct FlushSubnormals(u32);
+
+impl FlushSubnormals {
+    pub fn new() -> FlushSubnormals {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mut mode: u32 = 0;
+            // SAFETY: reads and writes this thread's own floating-point mode; bits 15 and 6 are FTZ and DAZ on every x86-64.
+            unsafe {
+                std::arch::asm!("stmxcsr [{}]", in(reg) &mut mode, options(nostack));
+                let flushed = mode | 0x8040;
+                std::arch::asm!("ldmxcsr [{}]", in(reg) &flushed, options(nostack));
+            }
+            FlushSubnormals(mode)
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        FlushSubnormals(0)
+    }
+}
+
+impl Drop for FlushSubnormals {
+    fn drop(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: restores the mode read in `new` on the same thread.
+        unsafe {
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &self.0, options(nostack));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Many steps in one go: the caller's thread feeds and observes, all threads walk the plan.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use citius_graph::DType;
+
+use crate::executable::{CpuError, Executable};
+use crate::kernels::Context;
+use crate::memory::Memory;
+use crate::pool::FlushSubnormals;
+
+/// Whether to take the next step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    Continue,
+    Stop,
+}
+
+/// Feeds each step and looks at its results.
+pub trait Driver {
+    /// Fills the inputs that were not bound for the whole run, for this step. Called one step ahead.
+    fn feed(&mut self, step: u64, slots: &mut Slots);
+    /// After each step.
+    fn after(&mut self, step: u64, outputs: &Outputs) -> Flow;
+}
+
+/// Data that stays the same for a run, by input name.
+#[derive(Default, Clone)]
+pub struct Inputs<'a> {
+    entries: Vec<(&'a str, Data<'a>)>,
+}
+
+#[derive(Clone, Copy)]
+enum Data<'a> {
+    F32(&'a [f32]),
+    I32(&'a [i32]),
+    U8(&'a [u8]),
+}
+
+impl<'a> Inputs<'a> {
+    pub fn new() -> Inputs<'a> {
+        Inputs::default()
+    }
+    pub fn f32(mut self, name: &'a str, data: &'a [f32]) -> Self {
+        self.entries.push((name, Data::F32(data)));
+        self
+    }
+    pub fn i32(mut self, name: &'a str, data: &'a [i32]) -> Self {
+        self.entries.push((name, Data::I32(data)));
+        self
+    }
+    pub fn u8(mut self, name: &'a str, data: &'a [u8]) -> Self {
+        self.entries.push((name, Data::U8(data)));
+        self
+    }
+
+    /// (pointer, elements, dtype)
+    pub(crate) fn find(&self, name: &str) -> Option<(*const u8, usize, DType)> {
+        let data = self.entries.iter().find(|e| e.0 == name)?.1;
+        Some(match data {
+            Data::F32(d) => (d.as_ptr() as *const u8, d.len(), DType::F32),
+            Data::I32(d) => (d.as_ptr() as *const u8, d.len(), DType::I32),
+            Data::U8(d) => (d.as_ptr(), d.len(), DType::U8),
+        })
+    }
+}
+
+/// Inputs to be filled for a step.
+pub struct Slots<'a> {
+    pub(crate) slots: &'a [Slot],
+}
+
+pub(crate) struct Slot {
+    pub name: String,
+    pub elements: usize,
+    pub dtype: DType,
+    /// What the running step reads.
+    pub now: *mut u8,
+    /// What the next step will read.
+    pub next: *mut u8,
+}
+
+impl Slots<'_> {
+    /// The slot of an i32 input.
+    pub fn i32(&mut self, name: &str) -> Option<&mut [i32]> {
+        let slot = self.slots.iter().find(|s| s.name == name && s.dtype == DType::I32)?;
+        // SAFETY: `next` holds `elements` values of this type, and only the feeding thread touches it.
+        Some(unsafe { std::slice::from_raw_parts_mut(slot.next as *mut i32, slot.elements) })
+    }
+
+    /// The slot of an f32 input.
+    pub fn f32(&mut self, name: &str) -> Option<&mut [f32]> {
+        let slot = self.slots.iter().find(|s| s.name == name && s.dtype == DType::F32)?;
+        // SAFETY: as above.
+        Some(unsafe { std::slice::from_raw_parts_mut(slot.next as *mut f32, slot.elements) })
+    }
+}
+
+/// Results of the step just taken.
+pub struct Outputs<'a> {
+    pub(crate) executable: &'a Executable,
+}
+
+impl Outputs<'_> {
+    /// Values of output `index` (see [`Executable::output`]).
+    pub fn f32(&self, index: usize) -> &[f32] {
+        let (pointer, elements) = self.executable.output_bytes(index);
+        // SAFETY: the buffer lives in the executable and no thread writes it between steps.
+        unsafe { std::slice::from_raw_parts(pointer as *const f32, elements) }
+    }
+
+    pub fn i32(&self, index: usize) -> &[i32] {
+        let (pointer, elements) = self.executable.output_bytes(index);
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(pointer as *const i32, elements) }
+    }
+
+    /// A scalar output.
+    #[inline]
+    pub fn scalar(&self, index: usize) -> f32 {
+        self.f32(index)[0]
+    }
+}
+
+/// Steps timed together when the number of threads is chosen.
+const TRIAL: u64 = 64;
+
+impl Executable {
+    /// Takes up to `steps` steps, numbered from `first`; returns how many were taken.
+    pub fn run(
+        &mut self,
+        memory: &mut Memory,
+        inputs: &Inputs,
+        first: u64,
+        steps: u64,
+        driver: &mut dyn Driver,
+    ) -> Result<u64, CpuError> {
+        self.bind(memory, inputs)?;
+        if steps == 0 {
+            return Ok(0);
+        }
+        let _subnormals = FlushSubnormals::new();
+        let mut taken = 0;
+        let slots = std::mem::take(&mut self.slots);
+        driver.feed(first, &mut Slots { slots: &slots });
+        self.slots = slots;
+        let mut stopped = false;
+        while taken < steps && !stopped {
+            let threads = self.tuning.threads();
+            let most = if self.tuning.settled() { steps - taken } else { TRIAL.min(steps - taken) };
+            let start = Instant::now();
+            let (done, stop) = self.walk(memory.seed(), first + taken, most, threads, first + steps, driver);
+            if done == TRIAL {
+                self.tuning.observe(threads, start.elapsed().as_secs_f64());
+            }
+            taken += done;
+            stopped = stop;
+        }
+        Ok(taken)
+    }
+
+    /// `most` steps with a fixed number of threads; (steps taken, whether the driver stopped).
+    fn walk(
+        &self,
+        seed: u64,
+        first: u64,
+        most: u64,
+        threads: usize,
+        end: u64,
+        driver: &mut dyn Driver,
+    ) -> (u64, bool) {
+        let schedule = &self.schedules[threads - 1];
+        let barrier = &self.barrier;
+        let stop = AtomicBool::new(false);
+        // only thread 0 touches the driver and the count
+        struct Lead<'a>(UnsafeCell<(&'a mut dyn Driver, u64)>);
+        // SAFETY: see above: the closure below enters it on thread 0 alone.
+        unsafe impl Sync for Lead<'_> {}
+        let lead = Lead(UnsafeCell::new((driver, 0)));
+        let lead = &lead;
+        let body = |thread: usize| {
+            if thread >= threads {
+                return;
+            }
+            let _subnormals = FlushSubnormals::new();
+            for step in first..first + most {
+                if thread == 0 {
+                    // SAFETY: thread 0, and the others wait at the barrier below.
+                    unsafe {
+                        let (driver, _) = &mut *lead.0.get();
+                        self.advance(step);
+                        if step + 1 < end {
+                            driver.feed(step + 1, &mut Slots { slots: &self.slots });
+                        }
+                    }
+                }
+                barrier.wait(threads);
+                let context = Context { seed, step };
+                for wave in &schedule.0[thread] {
+                    for part in wave {
+                        // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
+                        unsafe { self.tasks[part.task].run(part.units.clone(), &context) };
+                    }
+                    barrier.wait(threads);
+                }
+                if thread == 0 {
+                    // SAFETY: as above.
+                    unsafe {
+                        let (driver, taken) = &mut *lead.0.get();
+                        *taken += 1;
+                        if driver.after(step, &Outputs { executable: self }) == Flow::Stop {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                    }
+                    if threads == 1 && stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+                if threads > 1 {
+                    barrier.wait(threads);
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            }
+        };
+        if threads == 1 { body(0) } else { self.pool.run(&body) }
+        // SAFETY: all threads have left the closure.
+        let taken = unsafe { (*lead.0.get()).1 };
+        (taken, stop.load(Ordering::Relaxed))
+    }
+}
+
+/// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start. The results
+/// are the same bits for any number, so trying costs nothing but time.
+pub(crate) struct Tuning {
+    candidates: Vec<usize>,
+    best: Vec<f64>,
+    trials: usize,
+}
+
+/// Times each candidate is tried; the fastest try counts.
+const TRIES: usize = 3;
+
+impl Tuning {
+    pub fn new(candidates: Vec<usize>) -> Tuning {
+        Tuning { best: vec![f64::INFINITY; candidates.len()], candidates, trials: 0 }
+    }
+
+    pub fn settled(&self) -> bool {
+        self.candidates.len() == 1 || self.trials >= TRIES * self.candidates.len()
+    }
+
+    pub fn threads(&self) -> usize {
+        if !self.settled() {
+            return self.candidates[self.trials % self.candidates.len()];
+        }
+        let fastest = (0..self.candidates.len()).min_by(|&a, &b| self.best[a].total_cmp(&self.best[b]));
+        self.candidates[fastest.unwrap_or(0)]
+    }
+
+    fn observe(&mut self, threads: usize, seconds: f64) {
+        if let Some(i) = self.candidates.iter().position(|&c| c == threads) {
+            self.best[i] = self.best[i].min(seconds);
+        }
+        self.trials += 1;
+    }
+}

@@ -1,0 +1,152 @@
+//! The in-memory data set a trainer gathers batches from: row-major features beside their targets.
+
+use crate::error::DataError;
+
+/// Rows of features with their targets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// Number of rows.
+    pub rows: usize,
+    /// Inputs, `[rows, width]`.
+    pub features: Features,
+    /// What to predict, `[rows, …]`.
+    pub target: Target,
+}
+
+/// Inputs in row-major order, in the type they are kept in.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Features {
+    /// Ready values.
+    F32 { data: Vec<f32>, width: usize },
+    /// Bytes, a quarter of the memory traffic: value = byte · scale + shift.
+    U8 { data: Vec<u8>, width: usize, scale: f32, shift: f32 },
+}
+
+/// Targets in row-major order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// Numbers; a binary task has width 1 and the values 0 and 1.
+    Values { data: Vec<f32>, width: usize },
+    /// Class numbers in `0..classes`.
+    Classes { data: Vec<i32>, classes: usize },
+}
+
+impl Dataset {
+    /// A data set whose parts agree: lengths, and class numbers in range.
+    pub fn new(rows: usize, features: Features, target: Target) -> Result<Dataset, DataError> {
+        let dataset = Dataset { rows, features, target };
+        dataset.check()?;
+        Ok(dataset)
+    }
+
+    /// Values per row of features.
+    pub fn width(&self) -> usize {
+        self.features.width()
+    }
+
+    /// Values per row the model has to give: the width of the target, or its number of classes.
+    pub fn outputs(&self) -> usize {
+        match &self.target {
+            Target::Values { width, .. } => *width,
+            Target::Classes { classes, .. } => *classes,
+        }
+    }
+
+    /// The given rows, in the given order. Numbers beyond the last row are left out.
+    pub fn select(&self, rows: &[u32]) -> Dataset {
+        let rows: Vec<usize> = rows.iter().map(|row| *row as usize).filter(|row| *row < self.rows).collect();
+        let features = match &self.features {
+            Features::F32 { data, width } => Features::F32 { data: gather(data, *width, &rows), width: *width },
+            Features::U8 { data, width, scale, shift } => {
+                Features::U8 { data: gather(data, *width, &rows), width: *width, scale: *scale, shift: *shift }
+            }
+        };
+        let target = match &self.target {
+            Target::Values { data, width } => Target::Values { data: gather(data, *width, &rows), width: *width },
+            Target::Classes { data, classes } => Target::Classes { data: gather(data, 1, &rows), classes: *classes },
+        };
+        Dataset { rows: rows.len(), features, target }
+    }
+
+    /// Lengths agree and classes are in range.
+    pub fn check(&self) -> Result<(), DataError> {
+        let features = match &self.features {
+            Features::F32 { data, width } => (data.len(), *width),
+            Features::U8 { data, width, .. } => (data.len(), *width),
+        };
+        let target = match &self.target {
+            Target::Values { data, width } => (data.len(), *width),
+            Target::Classes { data, .. } => (data.len(), 1),
+        };
+        for (what, (len, width)) in [("features", features), ("target", target)] {
+            if self.rows.checked_mul(width) != Some(len) {
+                return Err(DataError::Inconsistent(format!(
+                    "{what}: {len} values are not {} rows of {width}",
+                    self.rows
+                )));
+            }
+        }
+        if let Target::Classes { data, classes } = &self.target
+            && let Some(row) = data.iter().position(|c| usize::try_from(*c).map_or(true, |c| c >= *classes))
+        {
+            return Err(DataError::Inconsistent(format!(
+                "row {}: class {} is not one of 0..{classes}",
+                row + 1,
+                data[row]
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Features {
+    /// Values per row.
+    pub fn width(&self) -> usize {
+        match self {
+            Features::F32 { width, .. } | Features::U8 { width, .. } => *width,
+        }
+    }
+}
+
+fn gather<T: Copy>(data: &[T], width: usize, rows: &[usize]) -> Vec<T> {
+    let mut out = Vec::with_capacity(rows.len() * width);
+    for row in rows {
+        if let Some(values) = data.get(row * width..(row + 1) * width) {
+            out.extend_from_slice(values);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Dataset {
+        Dataset::new(
+            3,
+            Features::F32 { data: vec![0., 1., 2., 3., 4., 5.], width: 2 },
+            Target::Classes { data: vec![0, 1, 2], classes: 3 },
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn select_gathers_in_order() {
+        let picked = sample().select(&[2, 0, 9]);
+        assert_eq!(picked.rows, 2);
+        assert_eq!(picked.features, Features::F32 { data: vec![4., 5., 0., 1.], width: 2 });
+        assert_eq!(picked.target, Target::Classes { data: vec![2, 0], classes: 3 });
+        assert_eq!((picked.width(), picked.outputs()), (2, 3));
+    }
+
+    #[test]
+    fn disagreements_are_refused() {
+        let mut wrong = sample();
+        wrong.rows = 4;
+        assert!(wrong.check().is_err());
+        let mut wrong = sample();
+        wrong.target = Target::Classes { data: vec![0, 1, 3], classes: 3 };
+        assert!(wrong.check().unwrap_err().to_string().contains("row 3"));
+    }
+}

@@ -1,0 +1,320 @@
+//! A table in memory: named columns of numbers or of text, read from delimited text or NPY.
+//!
+//! ```text
+//! mod.rs        Table, Column, Values, ReadOptions; picks the reader
+//! delimited.rs  text → columns, with errors that name line and column
+//! sniff.rs      delimiter, comment lines, header: what the options leave open
+//! rows.rs       text → rows of cells
+//! cell.rs       one cell: missing, number or text
+//! npy.rs        NumPy's array files
+//! ```
+
+mod cell;
+mod delimited;
+mod npy;
+mod rows;
+mod sniff;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::error::{DataError, Place};
+use crate::{file, suggest};
+
+/// The code of a missing cell in a text column.
+pub const MISSING: u32 = u32::MAX;
+
+/// More columns than any table has; beyond this a file is damaged or not a table.
+const MAX_COLUMNS: usize = 1 << 20;
+
+/// Named columns of equal length.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// File name, for messages.
+    pub name: String,
+    /// Columns in file order.
+    pub columns: Vec<Column>,
+    /// Number of rows.
+    pub rows: usize,
+    /// Whether the names come from a header; otherwise they are "0", "1", ….
+    pub header: bool,
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// From the header, made unique; or the index.
+    pub name: String,
+    /// One value per row.
+    pub values: Values,
+}
+
+/// The values of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// Finite numbers; NaN where missing.
+    Number(Vec<f64>),
+    /// Indices into `labels` in order of first appearance; [`MISSING`] where missing.
+    Text { codes: Vec<u32>, labels: Vec<String> },
+}
+
+/// What separates the cells of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delimiter {
+    Comma,
+    Semicolon,
+    Tab,
+    /// Runs of spaces and tabs; leading and trailing ones do not count.
+    Spaces,
+}
+
+/// How to read a table. The default looks at the file and decides.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReadOptions {
+    /// The separator, or `None` to find it.
+    pub delimiter: Option<Delimiter>,
+    /// Whether the first row holds names, or `None` to find out.
+    pub header: Option<bool>,
+    /// Further tokens for a missing cell, besides the empty cell, `?`, `NA`, `N/A`, `NaN`, `null` and `None`.
+    pub missing: Vec<String>,
+    /// Columns, by name or index, to read as text whatever they hold.
+    pub text: Vec<String>,
+    /// Columns to read as text where the file has them: those a model was trained on as text.
+    pub expect_text: Vec<String>,
+    /// Names a model knows: a first row that holds most of them is a header.
+    pub expect_columns: Vec<String>,
+}
+
+impl Table {
+    /// Reads delimited text (`.csv`, `.tsv`, `.txt`, `.data` …) or NPY, either also as `.gz`.
+    pub fn read(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Table, DataError> {
+        let path = path.as_ref();
+        let bytes = file::read(path)?;
+        Table::from_bytes(&file::name(path), &bytes, options)
+    }
+
+    /// As [`Table::read`], from bytes already in memory; `name` is used in messages.
+    pub fn from_bytes(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Table, DataError> {
+        let plain = name.strip_suffix(".gz").unwrap_or(name);
+        if bytes.starts_with(npy::MAGIC) || (plain.ends_with(".npy") && !bytes.is_empty()) {
+            return npy::parse(name, bytes);
+        }
+        refuse_other_formats(name, bytes)?;
+        delimited::parse(name, text_of(name, bytes)?, options)
+    }
+
+    /// The index of a column: by exact name, else by 0-based index; a negative one counts from the end.
+    pub fn column(&self, spec: &str) -> Result<usize, DataError> {
+        let names: Vec<&str> = self.names().collect();
+        find_column(&self.name, &names, spec)
+    }
+
+    /// Column names in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|column| column.name.as_str())
+    }
+
+    /// Every column has a value per row and every code a label.
+    pub(crate) fn check(&self) -> Result<(), DataError> {
+        for column in &self.columns {
+            let (len, codes_valid) = match &column.values {
+                Values::Number(values) => (values.len(), true),
+                Values::Text { codes, labels } => {
+                    (codes.len(), codes.iter().all(|code| *code == MISSING || (*code as usize) < labels.len()))
+                }
+            };
+            if len != self.rows || !codes_valid {
+                return Err(DataError::Inconsistent(format!(
+                    "{}: column {:?} does not fit a table of {} rows",
+                    self.name, column.name, self.rows
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a cell is, for messages; `row` counts from 0.
+    pub(crate) fn place(&self, row: usize, column: usize) -> Box<Place> {
+        Box::new(Place {
+            file: self.name.clone(),
+            line: None,
+            row: row + 1,
+            column: self.columns.get(column).map_or_else(|| column.to_string(), |c| c.name.clone()),
+            index: column,
+        })
+    }
+}
+
+impl Column {
+    /// Whether the cell of a row is missing.
+    pub fn is_missing(&self, row: usize) -> bool {
+        match &self.values {
+            Values::Number(values) => values.get(row).is_none_or(|v| v.is_nan()),
+            Values::Text { codes, .. } => codes.get(row).is_none_or(|c| *c == MISSING),
+        }
+    }
+
+    /// The column as numbers; the first row that holds none, counted from 0, is the error.
+    pub(crate) fn numbers(&self) -> Result<Cow<'_, [f64]>, usize> {
+        let (codes, labels) = match &self.values {
+            Values::Number(values) => return Ok(Cow::Borrowed(values)),
+            Values::Text { codes, labels } => (codes, labels),
+        };
+        let values: Vec<Option<f64>> = labels.iter().map(|l| cell::finite(l)).collect();
+        let value = |(row, code): (usize, &u32)| match *code {
+            MISSING => Ok(f64::NAN),
+            code => values.get(code as usize).copied().flatten().ok_or(row),
+        };
+        codes.iter().enumerate().map(value).collect()
+    }
+
+    /// The column as labels; numbers are written the shortest way.
+    pub(crate) fn labels(&self) -> (Cow<'_, [u32]>, Cow<'_, [String]>) {
+        let values = match &self.values {
+            Values::Text { codes, labels } => return (codes.into(), labels.into()),
+            Values::Number(values) => values,
+        };
+        let mut known: HashMap<u64, u32> = HashMap::new();
+        let mut labels: Vec<String> = Vec::new();
+        let codes = values.iter().map(|value| {
+            if value.is_nan() {
+                return MISSING;
+            }
+            let value = value + 0.0; // -0 and 0 are one label
+            *known.entry(value.to_bits()).or_insert_with(|| {
+                labels.push(value.to_string());
+                labels.len() as u32 - 1
+            })
+        });
+        let codes: Vec<u32> = codes.collect();
+        (codes.into(), labels.into())
+    }
+}
+
+impl Delimiter {
+    /// Every delimiter, those preferred in doubt first.
+    pub(crate) const ALL: [Delimiter; 4] = [Delimiter::Tab, Delimiter::Semicolon, Delimiter::Comma, Delimiter::Spaces];
+}
+
+impl fmt::Display for Delimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Delimiter::Comma => "comma",
+            Delimiter::Semicolon => "semicolon",
+            Delimiter::Tab => "tab",
+            Delimiter::Spaces => "spaces",
+        })
+    }
+}
+
+impl FromStr for Delimiter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "," | "comma" => Ok(Delimiter::Comma),
+            ";" | "semicolon" => Ok(Delimiter::Semicolon),
+            "\t" | "\\t" | "tab" => Ok(Delimiter::Tab),
+            " " | "space" | "spaces" => Ok(Delimiter::Spaces),
+            other => Err(format!("{other:?} is not a delimiter; use comma, semicolon, tab or spaces")),
+        }
+    }
+}
+
+/// [`Table::column`] over bare names.
+fn find_column(file: &str, names: &[&str], spec: &str) -> Result<usize, DataError> {
+    if let Some(index) = names.iter().position(|name| *name == spec) {
+        return Ok(index);
+    }
+    let count = names.len() as i64;
+    let hint = match spec.parse::<i64>() {
+        Ok(index) if (0..count).contains(&index) => return Ok(index as usize),
+        Ok(index) if (-count..0).contains(&index) => return Ok((count + index) as usize),
+        Ok(_) => format!("; indices go from 0 to {}", count - 1),
+        Err(_) => suggest::hint(spec, names.iter().copied()),
+    };
+    Err(DataError::NoColumn {
+        file: file.to_owned(),
+        wanted: suggest::short(spec),
+        hint,
+        columns: suggest::list(names.iter().copied(), 30),
+    })
+}
+
+/// Kinds of files people have, told by their first bytes.
+fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataError> {
+    let known: [(&[u8], &str, &str); 7] = [
+        (b"PK\x03\x04", "a zip, XLSX or NPZ file", "save the table as CSV or NPY"),
+        (b"PAR1", "a Parquet file", "save the table as CSV"),
+        (b"ARROW1", "an Arrow file", "save the table as CSV"),
+        (b"\xd0\xcf\x11\xe0", "an old Excel file", "save the table as CSV"),
+        (b"\x89HDF", "an HDF5 file", "save the table as CSV or NPY"),
+        (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
+        (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
+    ];
+    match known.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        None => Ok(()),
+        Some((_, what, next)) => {
+            Err(DataError::Unsupported { file: name.to_owned(), what: (*what).to_owned(), next: (*next).to_owned() })
+        }
+    }
+}
+
+/// The bytes as text without a byte order mark.
+fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
+    if bytes.iter().take(8192).any(|byte| *byte == 0) {
+        return Err(DataError::Unsupported {
+            file: name.to_owned(),
+            what: "binary data, not a table of text".to_owned(),
+            next: "tables are read from delimited text (.csv, .tsv, .txt) and .npy".to_owned(),
+        });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
+        file: name.to_owned(),
+        line: rows::line_at(&bytes[..error.valid_up_to()]),
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> Table {
+        Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn columns_are_found_by_name_then_index() {
+        let t = table("price,rooms,1\n1,2,3\n4,5,6\n");
+        assert_eq!(t.column("price").unwrap(), 0);
+        assert_eq!(t.column("1").unwrap(), 2, "a name goes before an index");
+        assert_eq!(t.column("0").unwrap(), 0);
+        assert_eq!(t.column("-1").unwrap(), 2);
+        let error = t.column("prise").unwrap_err().to_string();
+        assert_eq!(error, r#"t.csv: no column "prise"; did you mean "price"?; columns: price, rooms, 1"#);
+        assert!(t.column("3").unwrap_err().to_string().contains("0 to 2"));
+        assert!(t.column("-4").is_err());
+        assert!(t.column("").is_err());
+    }
+
+    #[test]
+    fn columns_change_kind_when_asked() {
+        let t = table("a,b\nx,1\ny,-0\nx,0\n");
+        assert_eq!(t.columns[0].numbers(), Err(0));
+        let (codes, labels) = t.columns[1].labels();
+        assert_eq!((&*codes, labels.join(" ")), (&[0, 1, 1][..], "1 0".into()));
+    }
+
+    #[test]
+    fn other_formats_are_named() {
+        let read = |bytes: &[u8]| Table::from_bytes("t", bytes, &ReadOptions::default());
+        assert!(read(b"PK\x03\x04..").unwrap_err().to_string().contains("XLSX"));
+        assert!(read(b"a\0b").unwrap_err().to_string().contains("binary"));
+        let error = read(b"a,b\n1,2\n3,\xff\n").unwrap_err().to_string();
+        assert!(error.contains("line 3"), "{error}");
+    }
+}

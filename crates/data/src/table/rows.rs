@@ -1,0 +1,133 @@
+//! Text to rows of trimmed cells, for every delimiter.
+
+use std::ops::ControlFlow;
+
+use super::Delimiter;
+
+/// Calls `visit(byte offset of the row, its cells)` for each row that is not blank, until it breaks.
+pub(super) fn for_each_row<B>(
+    text: &str,
+    delimiter: Delimiter,
+    visit: impl FnMut(usize, &[&str]) -> ControlFlow<B>,
+) -> Option<B> {
+    match delimiter {
+        Delimiter::Comma => quoted_rows(text, b',', visit),
+        Delimiter::Semicolon => quoted_rows(text, b';', visit),
+        Delimiter::Tab => quoted_rows(text, b'\t', visit),
+        Delimiter::Spaces => blank_rows(text, visit),
+    }
+}
+
+/// The 1-based line of the row that starts at byte `offset`, blank lines before it skipped.
+pub(super) fn line_of_row(text: &str, offset: usize) -> usize {
+    let bytes = text.as_bytes();
+    let start =
+        (offset..bytes.len()).find(|at| !matches!(bytes[*at], b'\n' | b'\r')).unwrap_or(offset.min(bytes.len()));
+    line_at(&bytes[..start])
+}
+
+/// The 1-based line that follows these bytes; `\n`, `\r\n` and a lone `\r` each end a line.
+pub(super) fn line_at(before: &[u8]) -> usize {
+    let mut lines = 1;
+    for (at, byte) in before.iter().enumerate() {
+        let ends = match byte {
+            b'\n' => true,
+            b'\r' => before.get(at + 1) != Some(&b'\n'),
+            _ => false,
+        };
+        lines += ends as usize;
+    }
+    lines
+}
+
+/// RFC 4180, by the `csv` crate.
+fn quoted_rows<B>(text: &str, delimiter: u8, mut visit: impl FnMut(usize, &[&str]) -> ControlFlow<B>) -> Option<B> {
+    let mut reader =
+        csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let mut record = csv::ByteRecord::new();
+    loop {
+        let offset = reader.position().byte() as usize;
+        // Reading from memory does not fail, and cells of valid text cut at ASCII are valid text.
+        let Ok(true) = reader.read_byte_record(&mut record) else {
+            return None;
+        };
+        let cells: Vec<&str> = record.iter().map(|cell| trim(std::str::from_utf8(cell).unwrap_or_default())).collect();
+        if cells == [""] {
+            continue;
+        }
+        if let ControlFlow::Break(value) = visit(offset, &cells) {
+            return Some(value);
+        }
+    }
+}
+
+/// Blanks around a cell go; so do quotes that stood behind a blank (`1, "a"`), which RFC 4180 leaves.
+fn trim(cell: &str) -> &str {
+    let cell = cell.trim();
+    match cell.strip_prefix('"').and_then(|c| c.strip_suffix('"')) {
+        Some(inner) if !inner.contains('"') => inner.trim(),
+        _ => cell,
+    }
+}
+
+/// Cells between runs of blanks; a cell that starts with a quote goes on to the next quote.
+fn blank_rows<B>(text: &str, mut visit: impl FnMut(usize, &[&str]) -> ControlFlow<B>) -> Option<B> {
+    let mut cells: Vec<&str> = Vec::new();
+    let mut offset = 0;
+    for line in text.split_inclusive(['\n', '\r']) {
+        cells.clear();
+        let mut rest = line.trim();
+        while !rest.is_empty() {
+            let (cell, after) = match rest.strip_prefix('"').and_then(|r| r.split_once('"')) {
+                Some(quoted) => quoted,
+                None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+            };
+            cells.push(cell.trim());
+            rest = after.trim_start();
+        }
+        if !cells.is_empty()
+            && let ControlFlow::Break(value) = visit(offset, &cells)
+        {
+            return Some(value);
+        }
+        offset += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str, delimiter: Delimiter) -> Vec<(usize, Vec<String>)> {
+        let mut out = Vec::new();
+        for_each_row::<()>(text, delimiter, |offset, cells| {
+            let cells = cells.iter().map(|c| c.to_string()).collect();
+            out.push((line_of_row(text, offset), cells));
+            ControlFlow::Continue(())
+        });
+        out
+    }
+
+    #[test]
+    fn quotes_newlines_and_blanks() {
+        let text = "a, \"b\" ,\"c\nd\"\r\n\r\n  \n1,\"x \"\"y\"\"\",3\n";
+        let want = [(1, "a|b|c\nd"), (5, "1|x \"y\"|3")];
+        let got: Vec<_> =
+            rows(text, Delimiter::Comma).into_iter().map(|(line, cells)| (line, cells.join("|"))).collect();
+        assert_eq!(got, want.map(|(l, c)| (l, c.to_owned())));
+    }
+
+    #[test]
+    fn runs_of_blanks_and_quoted_names() {
+        let got = rows("  1 \t 2  \n\n3 \"ford pinto\"\n", Delimiter::Spaces);
+        assert_eq!(got[0], (1, vec!["1".to_owned(), "2".to_owned()]));
+        assert_eq!(got[1], (3, vec!["3".to_owned(), "ford pinto".to_owned()]));
+    }
+
+    #[test]
+    fn lines_end_in_three_ways() {
+        assert_eq!(line_at(b"a\nb\r\nc\rd"), 4);
+        assert_eq!(rows("a\rb\r", Delimiter::Comma)[1].0, 2);
+    }
+}

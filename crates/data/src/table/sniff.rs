@@ -1,0 +1,271 @@
+//! What a file says about itself: delimiter, leading comments, width, header, numeric columns.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use super::cell::{Cell, MissingTokens};
+use super::rows::for_each_row;
+use super::{Delimiter, MAX_COLUMNS, ReadOptions};
+
+/// Rows looked at before deciding.
+const SAMPLE: usize = 1000;
+/// Share of a column's cells, in tenths, that must be numbers for the column to be numeric.
+const NUMERIC_TENTHS: usize = 9;
+
+/// How to read the text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Layout {
+    pub delimiter: Delimiter,
+    /// Bytes of comment lines to skip at the start.
+    pub skip: usize,
+    /// Cells per row.
+    pub width: usize,
+    pub header: bool,
+    /// Per column: it looks numeric so far.
+    pub numeric: Vec<bool>,
+}
+
+/// Looks at the first rows; `None` when there are none.
+pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) -> Option<Layout> {
+    let delimiter = options.delimiter.unwrap_or_else(|| find_delimiter(text, missing));
+    let skip = comment_bytes(text, delimiter);
+    let sample = Sample::take(&text[skip..], delimiter, missing);
+    if sample.rows == 0 {
+        return None;
+    }
+    let width = sample.usual_width();
+    let header = options.header.unwrap_or_else(|| sample.has_header(&options.expect_columns));
+    let numeric = (0..width).map(|at| sample.columns.get(at).is_some_and(|c| c.below.numeric())).collect();
+    Some(Layout { delimiter, skip, width, header, numeric })
+}
+
+/// Numbers against other cells, missing ones aside.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Tally {
+    pub numbers: usize,
+    pub others: usize,
+}
+
+impl Tally {
+    /// Nine in ten cells are numbers, or all but a single stray one.
+    pub(super) fn numeric(self) -> bool {
+        let total = self.numbers + self.others;
+        let most = self.numbers * 10 >= total * NUMERIC_TENTHS;
+        let stray = self.others == 1 && self.numbers >= 2;
+        self.numbers > 0 && (most || stray)
+    }
+
+    pub(super) fn count(&mut self, cell: Cell) {
+        match cell {
+            Cell::Missing => {}
+            Cell::Number(_) => self.numbers += 1,
+            Cell::Text(_) => self.others += 1,
+        }
+    }
+}
+
+/// What the first rows hold.
+#[derive(Default)]
+struct Sample {
+    rows: usize,
+    first: Vec<String>,
+    columns: Vec<ColumnSample>,
+    widths: HashMap<usize, usize>,
+}
+
+#[derive(Default, Clone)]
+struct ColumnSample {
+    /// The first row's cell.
+    first: Tally,
+    /// The cells of the rows below it.
+    below: Tally,
+    /// The first row's cell occurs again below.
+    recurs: bool,
+}
+
+impl Sample {
+    fn take(text: &str, delimiter: Delimiter, missing: &MissingTokens) -> Sample {
+        let mut sample = Sample::default();
+        for_each_row(text, delimiter, |_, cells| {
+            sample.add(cells, missing);
+            match sample.rows < SAMPLE {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        sample
+    }
+
+    fn add(&mut self, cells: &[&str], missing: &MissingTokens) {
+        let kept = &cells[..cells.len().min(MAX_COLUMNS)];
+        *self.widths.entry(cells.len()).or_default() += 1;
+        if self.columns.len() < kept.len() {
+            self.columns.resize(kept.len(), ColumnSample::default());
+        }
+        for (at, (column, cell)) in self.columns.iter_mut().zip(kept).enumerate() {
+            match self.rows {
+                0 => column.first.count(missing.classify(cell)),
+                _ => {
+                    column.below.count(missing.classify(cell));
+                    column.recurs |= self.first.get(at).is_some_and(|first| first == cell);
+                }
+            }
+        }
+        if self.rows == 0 {
+            self.first = kept.iter().map(|cell| (*cell).to_owned()).collect();
+        }
+        self.rows += 1;
+    }
+
+    /// The most frequent number of cells; in doubt the first row's.
+    fn usual_width(&self) -> usize {
+        let first = self.first.len();
+        self.widths
+            .iter()
+            .max_by_key(|(width, count)| (**count, **width == first, **width))
+            .map_or(first, |(width, _)| *width)
+    }
+
+    fn has_header(&self, expected: &[String]) -> bool {
+        let known = expected.iter().filter(|n| self.first.contains(n)).count();
+        if known > 0 && known * 2 >= expected.len() {
+            return true;
+        }
+        if self.rows == 1 {
+            return self.columns.iter().all(|c| c.first.numbers == 0);
+        }
+        let numeric: Vec<_> = self.columns.iter().filter(|c| c.below.numeric()).collect();
+        if !numeric.is_empty() {
+            // Words above numbers. A name may look like a number, such as a year: most do not.
+            let words = numeric.iter().filter(|c| c.first.others > 0).count();
+            let numbers = numeric.iter().filter(|c| c.first.numbers > 0).count();
+            return words > numbers;
+        }
+        // All text: names are distinct, not empty, and do not come back below.
+        let mut names: Vec<&String> = self.first.iter().collect();
+        names.sort();
+        names.dedup();
+        names.len() == self.first.len()
+            && self.first.iter().all(|name| !name.is_empty())
+            && self.columns.iter().all(|c| !c.recurs && c.first.numbers == 0)
+    }
+}
+
+/// The delimiter that cuts most lines into the same number of cells, at least two.
+fn find_delimiter(text: &str, missing: &MissingTokens) -> Delimiter {
+    let scores = Delimiter::ALL.map(|delimiter| (delimiter, score(text, delimiter, missing)));
+    let [(_, tab), .., (_, spaces)] = scores;
+    let best = scores[..3].iter().fold(None, |best: Option<&(_, Score)>, s| match best {
+        Some(b) if b.1.share >= s.1.share => Some(b),
+        _ => Some(s),
+    });
+    match best {
+        // Tabs mixed with blanks, or doubled: only as numbers is this safe to say.
+        Some((Delimiter::Tab, _)) if spaces.numeric && spaces.share > tab.share => Delimiter::Spaces,
+        Some((delimiter, score)) if score.share >= 0.5 => *delimiter,
+        _ if spaces.share >= 0.5 => Delimiter::Spaces,
+        Some((delimiter, score)) if score.share > spaces.share => *delimiter,
+        _ if spaces.share > 0.0 && spaces.numeric => Delimiter::Spaces,
+        _ => Delimiter::Comma,
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Score {
+    /// Share of lines with the usual number of cells; 0 if that is one.
+    share: f64,
+    /// Every cell below the first row is a number or missing.
+    numeric: bool,
+}
+
+fn score(text: &str, delimiter: Delimiter, missing: &MissingTokens) -> Score {
+    let sample = Sample::take(text, delimiter, missing);
+    let width = sample.usual_width();
+    let usual = sample.widths.get(&width).copied().unwrap_or(0);
+    Score {
+        share: match width {
+            0 | 1 => 0.0,
+            _ => usual as f64 / sample.rows as f64,
+        },
+        numeric: sample.columns.iter().all(|c| c.below.others == 0),
+    }
+}
+
+/// Bytes of leading lines that begin with `|` or `#` and have another number of cells than the lines
+/// below them.
+fn comment_bytes(text: &str, delimiter: Delimiter) -> usize {
+    let marked = || text.split_inclusive('\n').take_while(|line| line.starts_with(['|', '#']));
+    let block: usize = marked().map(str::len).sum();
+    if block == 0 {
+        return 0;
+    }
+    let mut below = HashSet::new();
+    let mut rows = 0;
+    for_each_row(&text[block..], delimiter, |_, cells| {
+        below.insert(cells.len());
+        rows += 1;
+        if rows < SAMPLE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let is_comment = |line: &&str| {
+        let width = for_each_row(line, delimiter, |_, cells| ControlFlow::Break(cells.len()));
+        !below.is_empty() && width.is_none_or(|width| !below.contains(&width))
+    };
+    marked().take_while(is_comment).map(str::len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(text: &str) -> Layout {
+        let options = ReadOptions::default();
+        sniff(text, &options, &MissingTokens::new(&[])).unwrap()
+    }
+
+    #[test]
+    fn delimiters() {
+        for (text, want) in [
+            ("a,b\n1,2\n", Delimiter::Comma),
+            ("\"a\";\"b, c\"\n1;2\n", Delimiter::Semicolon),
+            ("1,5;2\n1,7;3\n", Delimiter::Semicolon),
+            ("a\tb c\n1\t2\n", Delimiter::Tab),
+            (" 1  2\n3 4 \n", Delimiter::Spaces),
+            ("1\t2\t3\n4\t\t5\t6\n7\t8\t9\n", Delimiter::Spaces),
+            ("1 \t2 \t3\n4 \t5 \t6\n", Delimiter::Tab),
+            ("2016-07-01 00:00:00,1\n2016-07-02 00:00:00,2,3\n", Delimiter::Comma),
+            ("x\n1\n2\n", Delimiter::Comma),
+            ("name,tags\nx,a;b\ny,c;d\n", Delimiter::Comma),
+        ] {
+            assert_eq!(layout(text).delimiter, want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn headers() {
+        for (text, want) in [
+            ("a,b\n1,2\n", true),
+            ("1,2\n3,4\n", false),
+            ("39, Private, 1\n50, Private, 2\n", false),
+            (",a,b\n0,1,2\n1,2,3\n", true),
+            ("name,colour\nbob,red\namy,red\n", true),
+            ("bob,red\namy,red\n", false),
+            ("?,1\nx,2\n", false),
+            ("place,1990,size\nx,2,3\ny,2,3\n", false),
+            ("year,1990,size\n1,2,3\n4,2,3\n", true),
+            ("a,b\n", true),
+            ("a,1\n", false),
+        ] {
+            assert_eq!(layout(text).header, want, "{text:?}");
+        }
+        let options = ReadOptions { expect_columns: vec!["1990".into(), "1991".into()], ..Default::default() };
+        let sniffed = sniff("1990,1991\n5,6\n", &options, &MissingTokens::new(&[]));
+        assert!(sniffed.unwrap().header, "names a model knows");
+    }
+
+    #[test]
+    fn comments() {
+        assert_eq!(layout("|1x3 Cross validator\n1, 2\n3, 4\n").skip, 21);
+        assert_eq!(layout("# a\n# b\n1,2\n3,4\n").skip, 8);
+        assert_eq!(layout("#a,b\n1,2\n").skip, 0, "names, not a comment");
+    }
+}

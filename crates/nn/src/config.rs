@@ -1,0 +1,84 @@
+//! Settings are enums told apart by `name`. In a file, `"adam"` and `{ name = "adam", eps = 1e-7 }` both mean Adam.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserializer;
+use serde::de::value::{Error, MapAccessDeserializer, MapDeserializer};
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+
+/// Settings that can be asked for by name alone, everything else at its default.
+pub trait ByName: DeserializeOwned {
+    /// `Err` lists the names there are.
+    fn by_name(name: &str) -> Result<Self, String> {
+        from_name(name)
+    }
+}
+
+pub(crate) fn from_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+    let fields = [("name", name)];
+    T::deserialize(MapDeserializer::<_, Error>::new(fields.into_iter())).map_err(|e| e.to_string())
+}
+
+/// For `#[serde(deserialize_with = "…")]`: a bare name, or a table with `name` and settings.
+pub fn name_or_table<'de, D: Deserializer<'de>, T: ByName>(deserializer: D) -> Result<T, D::Error> {
+    deserializer.deserialize_any(NameOrTable(PhantomData))
+}
+
+struct NameOrTable<T>(PhantomData<T>);
+
+impl<'de, T: ByName> Visitor<'de> for NameOrTable<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a name, or a table with `name` and its settings")
+    }
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<T, E> {
+        T::by_name(name).map_err(E::custom)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Adam, Clip, Loss, OptimizerConfig, ScheduleConfig, Sgd};
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(deserialize_with = "name_or_table")]
+        optimizer: OptimizerConfig,
+    }
+
+    #[test]
+    fn a_name_or_a_table() {
+        let read = |text: &str| serde_json::from_str::<File>(text).map(|f| f.optimizer).map_err(|e| e.to_string());
+        assert_eq!(read(r#"{"optimizer": "adam"}"#), Ok(OptimizerConfig::Adam(Adam::default())));
+        let momentum = OptimizerConfig::Sgd(Sgd { momentum: 0.5, ..Sgd::default() });
+        assert_eq!(read(r#"{"optimizer": {"name": "sgd", "momentum": 0.5}}"#), Ok(momentum));
+        let nesterov = OptimizerConfig::Sgd(Sgd { momentum: 0.9, nesterov: true, ..Sgd::default() });
+        assert_eq!(read(r#"{"optimizer": "nesterov"}"#), Ok(nesterov));
+        assert!(read(r#"{"optimizer": "adan"}"#).unwrap_err().contains("adamw"));
+        assert!(read(r#"{"optimizer": {"name": "sgd", "beta": 0.5}}"#).unwrap_err().contains("beta"));
+    }
+
+    #[test]
+    fn all_names_stand_alone_and_survive_writing() {
+        fn check<T: ByName + serde::Serialize + PartialEq + fmt::Debug>(names: &[&str]) {
+            for name in names {
+                let value = T::by_name(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+                let text = serde_json::to_string(&value).unwrap();
+                assert!(text.contains(&format!("\"name\":\"{name}\"")), "{text}");
+                assert_eq!(serde_json::from_str::<T>(&text).unwrap(), value, "{text}");
+            }
+        }
+        check::<OptimizerConfig>(&["sgd", "rmsprop", "adam", "adamw"]);
+        check::<Loss>(&["mse", "mae", "huber", "cross-entropy", "bce"]);
+        check::<ScheduleConfig>(&["constant", "step", "exponential", "cosine", "one-cycle", "warmup", "plateau"]);
+        check::<Clip>(&["norm", "value"]);
+        check::<crate::WeightInit>(&["default", "kaiming-uniform", "xavier-normal", "zeros", "normal", "uniform"]);
+    }
+}

@@ -1,0 +1,61 @@
+use citius_graph::{Mode, Tensor};
+
+use crate::Module;
+
+/// While training, each element is 0 with probability `p` and divided by `1−p` otherwise; the identity in eval mode.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropout {
+    p: f64,
+}
+
+impl Dropout {
+    pub fn new(p: f64) -> Dropout {
+        Dropout { p }
+    }
+}
+
+impl Module for Dropout {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let g = x.graph();
+        if !(0.0..=1.0).contains(&self.p) {
+            g.report("Dropout", format!("p is {}, must be between 0 and 1", self.p));
+            return x.clone();
+        }
+        if g.mode() == Mode::Eval || self.p == 0.0 {
+            return x.clone();
+        }
+        let keep = 1.0 - self.p;
+        if keep == 0.0 {
+            return x * 0.0;
+        }
+        let kept = g.random_uniform(&x.dims()).lt(&g.scalar(keep));
+        kept.choose(&(x * (1.0 / keep)), &g.scalar(0.0))
+    }
+
+    fn describe(&self) -> String {
+        format!("Dropout {}", self.p)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use citius_graph::Graph;
+
+    #[test]
+    fn nothing_is_recorded_in_eval_mode() {
+        let g = Graph::with_mode(Mode::Eval);
+        let x = g.input("x", &[4]);
+        assert_eq!(Dropout::new(0.5).forward(&x).id(), x.id());
+    }
+
+    #[test]
+    fn impossible_probability_is_an_error() {
+        for p in [-0.1, 1.5, f64::NAN] {
+            let g = Graph::new();
+            Dropout::new(p).forward(&g.input("x", &[4]));
+            assert!(g.check().is_err(), "{p}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+use citius_graph::Tensor;
+
+use crate::{Module, WeightInit};
+
+/// `y = x·Wᵀ + b`, as PyTorch's: parameters `{path}.weight` `[out,in]` and `{path}.bias` `[out]`.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    path: String,
+    inputs: usize,
+    outputs: usize,
+    bias: bool,
+    init: WeightInit,
+}
+
+impl Linear {
+    pub fn new(path: impl Into<String>, inputs: usize, outputs: usize) -> Linear {
+        Linear { path: path.into(), inputs, outputs, bias: true, init: WeightInit::Default }
+    }
+
+    pub fn bias(mut self, bias: bool) -> Linear {
+        self.bias = bias;
+        self
+    }
+
+    pub fn init(mut self, init: WeightInit) -> Linear {
+        self.init = init;
+        self
+    }
+}
+
+impl Module for Linear {
+    /// `[…,in] → […,out]`
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let g = x.graph();
+        let _layer = g.scope(format!("{} {}", self.path, self.describe()));
+        let (inputs, outputs) = (self.inputs, self.outputs);
+        let mut dims = x.dims();
+        let last = dims.pop();
+        let rows: usize = dims.iter().product();
+        dims.push(outputs);
+        if last != Some(inputs) {
+            g.report(&self.describe(), format!("input is {}, last axis must be {inputs}", x.shape()));
+            return g.full(0.0, &dims);
+        }
+        let w = g.parameter_stored_transposed(
+            &format!("{}.weight", self.path),
+            [outputs, inputs],
+            self.init.weight(inputs, outputs),
+        );
+        // one product of [rows,in] whatever the leading axes
+        let mut y = x.reshape(&[rows, inputs]).matmul(&w.t());
+        if self.bias {
+            y = y + g.parameter(&format!("{}.bias", self.path), &[outputs], self.init.bias(inputs));
+        }
+        y.reshape(&dims)
+    }
+
+    fn describe(&self) -> String {
+        format!("Linear {}→{}", self.inputs, self.outputs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use citius_graph::{Graph, Op};
+
+    #[test]
+    fn one_plain_product_and_pytorch_names() {
+        let g = Graph::new();
+        let y = Linear::new("0", 7, 3).forward(&g.input("x", &[2, 5, 7]));
+        assert_eq!(y.dims(), [2, 5, 3]);
+        assert!(g.nodes().iter().any(|n| matches!(n.op, Op::Matmul { ta: false, tb: false })), "{g}");
+        let leaves = g.leaves();
+        assert_eq!(leaves.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["x", "0.weight", "0.bias"]);
+        assert!(leaves[1].transposed);
+        assert!(g.check().is_ok() && g.verify().is_ok());
+    }
+
+    #[test]
+    fn a_vector_is_one_row() {
+        let g = Graph::new();
+        let y = Linear::new("0", 7, 3).bias(false).forward(&g.input("x", &[7]));
+        assert_eq!((y.dims(), g.leaves().len()), (vec![3], 2));
+    }
+
+    #[test]
+    fn wrong_width_names_layer_and_shapes() {
+        let g = Graph::new();
+        let y = Linear::new("2", 784, 128).forward(&g.input("x", &[32, 100]));
+        assert_eq!(y.dims(), [32, 128]);
+        let message = g.check().unwrap_err().to_string();
+        assert!(
+            message.contains("Linear 784→128") && message.contains("input is [32,100], last axis must be 784"),
+            "{message}"
+        );
+        assert!(message.contains("in 2 Linear") && message.contains("linear.rs"), "{message}");
+        let g = Graph::new();
+        Linear::new("2", 784, 128).forward(&g.scalar(1.0));
+        assert!(g.check().is_err());
+    }
+}

@@ -1,0 +1,243 @@
+use citius_graph::{Graph, Init, Tensor, TraceError};
+
+use crate::clip::global_norm;
+use crate::schedules::{Schedule, ScheduleConfig};
+use crate::{Clip, Optimizer, Update};
+
+/// How a loss becomes new parameters.
+pub struct Learning {
+    pub optimizer: Box<dyn Optimizer>,
+    pub lr: f64,
+    pub schedule: Box<dyn Schedule>,
+    pub clip: Option<Clip>,
+    /// Steps whose gradients are averaged into one update.
+    pub accumulate: usize,
+    /// Whether to record the sums of squares of gradients, updates and weights, one scalar each per parameter.
+    pub probes: bool,
+}
+
+/// What was recorded for one step.
+pub struct Learned {
+    pub loss: Tensor,
+    /// Learning rate.
+    pub rate: Tensor,
+    /// Before clipping.
+    pub grad_norm: Tensor,
+    pub parameters: Vec<LearnedParameter>,
+}
+
+pub struct LearnedParameter {
+    pub name: String,
+    /// Before clipping; as stored, like `value`.
+    pub gradient: Tensor,
+    /// After the update.
+    pub value: Tensor,
+}
+
+impl Learning {
+    pub fn new(optimizer: impl Optimizer + 'static, lr: f64) -> Learning {
+        Learning {
+            optimizer: Box::new(optimizer),
+            lr,
+            schedule: Box::new(ScheduleConfig::Constant),
+            clip: None,
+            accumulate: 1,
+            probes: true,
+        }
+    }
+
+    pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Learning {
+        self.schedule = Box::new(schedule);
+        self
+    }
+
+    pub fn clip(mut self, clip: Option<Clip>) -> Learning {
+        self.clip = clip;
+        self
+    }
+
+    pub fn accumulate(mut self, steps: usize) -> Learning {
+        self.accumulate = steps;
+        self
+    }
+
+    pub fn probes(mut self, probes: bool) -> Learning {
+        self.probes = probes;
+        self
+    }
+
+    /// Records gradients, clipping and updates of all trainable parameters of the loss's graph, and the outputs `loss`, `lr`,
+    /// `grad_norm` and, with probes, `probe.{grad,update,weight}.{parameter}`. `Err` is the first mistake made in the graph.
+    #[track_caller]
+    pub fn record(&self, loss: &Tensor) -> Result<Learned, TraceError> {
+        let g = loss.graph();
+        g.check()?;
+        if self.accumulate == 0 {
+            g.report("learn", "accumulate is 0, must be at least 1");
+        }
+        if !self.lr.is_finite() {
+            g.report("learn", format!("the learning rate is {}", self.lr));
+        }
+        let (names, parameters): (Vec<String>, Vec<Tensor>) =
+            g.trainable().into_iter().map(|(leaf, tensor)| (leaf.name, tensor)).unzip();
+        if names.is_empty() {
+            g.report("learn", "there is no parameter to train");
+        }
+        let pace = (self.accumulate > 1).then(|| Pace::new(g, self.accumulate));
+        let share = if self.accumulate > 1 { loss * (1.0 / self.accumulate as f64) } else { loss.clone() };
+        let gradients = g.gradients(&share, &parameters);
+        report_unreached(g, &names, &gradients);
+        g.check()?;
+        // all are there, or the check above has said so
+        let mut gradients: Vec<Tensor> = gradients.into_iter().flatten().collect();
+        if let Some(pace) = &pace {
+            gradients = names.iter().zip(&gradients).map(|(name, d)| pace.accumulate(name, d)).collect();
+        }
+
+        let made = match &pace {
+            Some(pace) => pace.made.clone(),
+            None => g.step(),
+        };
+        let count = &made + 1.0;
+        let rate = self.schedule.rate(self.lr, &made);
+        let grad_norm = global_norm(&gradients).unwrap_or_else(|| g.scalar(0.0));
+        let clipped = match self.clip {
+            Some(clip) => clip.apply(&gradients, &grad_norm),
+            None => gradients.clone(),
+        };
+        g.output("loss", &loss.reshape(&[]));
+        g.output("lr", &rate);
+        g.output("grad_norm", &grad_norm);
+
+        let mut learned = Learned { loss: loss.clone(), rate, grad_norm, parameters: Vec::new() };
+        for (i, name) in names.into_iter().enumerate() {
+            let parameter = &parameters[i];
+            let _parameter = g.scope(format!("update of {name}"));
+            let applies = pace.as_ref().map(|p| &p.applies);
+            let update =
+                Update { name: &name, parameter, gradient: &clipped[i], rate: &learned.rate, count: &count, applies };
+            let mut value = self.optimizer.update(&update);
+            if let Some(applies) = applies {
+                value = applies.choose(&value, parameter);
+            }
+            g.assign(parameter, &value);
+            if self.probes {
+                g.output(&format!("probe.grad.{name}"), &gradients[i].square().sum_all());
+                g.output(&format!("probe.update.{name}"), &(&value - parameter).square().sum_all());
+                g.output(&format!("probe.weight.{name}"), &parameter.square().sum_all());
+            }
+            learned.parameters.push(LearnedParameter { name, gradient: gradients[i].clone(), value });
+        }
+        g.check()?;
+        Ok(learned)
+    }
+}
+
+#[track_caller]
+fn report_unreached(g: &Graph, names: &[String], gradients: &[Option<Tensor>]) {
+    let unreached: Vec<&str> =
+        names.iter().zip(gradients).filter(|(_, d)| d.is_none()).map(|(n, _)| n.as_str()).collect();
+    if !unreached.is_empty() {
+        let problem = format!(
+            "the loss does not depend on {}: use it, freeze it, or look for a detach() on the way",
+            unreached.join(", ")
+        );
+        g.report("learn", problem);
+    }
+}
+
+/// Which steps of an accumulation update, k steps each.
+struct Pace {
+    graph: Graph,
+    /// Updates made before this step: ⌊step/k⌋.
+    made: Tensor,
+    /// 1 in the k-th step, 0 in the others.
+    applies: Tensor,
+}
+
+impl Pace {
+    #[track_caller]
+    fn new(g: &Graph, k: usize) -> Pace {
+        // ½ more: no rounding of the quotient can cross a whole number
+        let made = ((g.step() + 0.5) / k as f64).floor();
+        let after = ((g.step() + 1.5) / k as f64).floor();
+        Pace { graph: g.clone(), applies: made.lt(&after), made }
+    }
+
+    /// The gradient summed since the last update, kept as `{name}.accumulated` and emptied by an update.
+    #[track_caller]
+    fn accumulate(&self, name: &str, gradient: &Tensor) -> Tensor {
+        let kept = self.graph.state(&format!("{name}.accumulated"), &gradient.dims(), Init::Zeros);
+        let sum = &kept + gradient;
+        self.graph.assign(&kept, &self.applies.choose(&self.graph.scalar(0.0), &sum));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Activation, Adam, Linear, Module, Sgd, mlp, mse};
+    use citius_graph::{Frozen, LeafKind};
+
+    fn step(g: &Graph) -> Tensor {
+        let x = g.input("x", &[8, 4]);
+        mse(&mlp(&[4, 3, 1], Activation::Relu, 0.0).forward(&x), &g.input("y", &[8, 1]))
+    }
+
+    #[test]
+    fn outputs_states_and_updates() {
+        let g = Graph::new();
+        let learned = Learning::new(Adam::default(), 1e-3).record(&step(&g)).unwrap();
+        g.verify().unwrap();
+        assert_eq!(learned.parameters.len(), 4);
+        let outputs: Vec<String> = g.outputs().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(outputs.len(), 3 + 3 * 4, "{outputs:?}");
+        assert!(outputs.contains(&"probe.update.2.weight".into()));
+        let states: Vec<String> =
+            g.leaves().into_iter().filter(|l| l.kind == LeafKind::State).map(|l| l.name).collect();
+        assert!(states.contains(&"0.weight.exp_avg".into()) && states.len() == 1 + 2 * 4, "{states:?}");
+        assert_eq!(g.updates().len(), 1 + 3 * 4);
+    }
+
+    #[test]
+    fn one_step_an_update_records_no_accumulation() {
+        let g = Graph::new();
+        Learning::new(Sgd::default(), 0.1).probes(false).record(&step(&g)).unwrap();
+        assert!(g.leaves().iter().all(|l| !l.name.ends_with("accumulated")));
+        assert!(g.nodes().iter().all(|n| n.op.name() != "floor"));
+        let g = Graph::new();
+        Learning::new(Sgd::default(), 0.1).accumulate(4).record(&step(&g)).unwrap();
+        assert!(g.leaves().iter().any(|l| l.name == "0.weight.accumulated"));
+        g.verify().unwrap();
+    }
+
+    #[test]
+    fn a_parameter_without_gradient_is_named() {
+        let g = Graph::new();
+        let loss = step(&g);
+        Linear::new("lost", 4, 1).forward(&g.input("x", &[8, 4]));
+        let message = Learning::new(Sgd::default(), 0.1).record(&loss).err().unwrap().to_string();
+        assert!(message.contains("lost.weight, lost.bias") && message.contains("learn.rs"), "{message}");
+    }
+
+    #[test]
+    fn frozen_parameters_stay() {
+        let g = Graph::new();
+        g.freeze(Frozen(vec!["0.*".into()]));
+        let learned = Learning::new(Sgd::default(), 0.1).record(&step(&g)).unwrap();
+        let names: Vec<&str> = learned.parameters.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["2.weight", "2.bias"]);
+    }
+
+    #[test]
+    fn mistakes_come_back() {
+        let g = Graph::new();
+        let learning = Learning::new(Sgd::default(), 0.1);
+        assert!(learning.record(&g.input("x", &[2]).mean_all()).err().unwrap().to_string().contains("no parameter"));
+        let g = Graph::new();
+        assert!(Learning::new(Sgd::default(), f64::NAN).record(&step(&g)).is_err());
+        let g = Graph::new();
+        assert!(Learning::new(Sgd::default(), 0.1).accumulate(0).record(&step(&g)).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! Losses, one file each: a prediction and a target give one number, the mean over all elements (or rows).
+//! Shapes must agree; nothing is broadcast in silence.
+
+mod bce;
+mod cross_entropy;
+mod huber;
+mod mae;
+mod mse;
+
+use citius_graph::{Graph, Tensor};
+use serde::{Deserialize, Serialize};
+
+pub use bce::bce_with_logits;
+pub use cross_entropy::cross_entropy;
+pub use huber::huber;
+pub use mae::mae;
+pub use mse::mse;
+
+use crate::ByName;
+
+/// A loss by name with its settings.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Loss {
+    Mse,
+    Mae,
+    Huber {
+        #[serde(default = "one")]
+        delta: f64,
+    },
+    /// From logits `[n,c]` and i32 classes `[n]`.
+    CrossEntropy {
+        #[serde(default)]
+        label_smoothing: f64,
+        /// One per class.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class_weights: Option<Vec<f64>>,
+    },
+    /// From logits and targets in `[0, 1]`.
+    Bce {
+        /// Weight of the positive answer, one per output.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pos_weight: Option<Vec<f64>>,
+    },
+}
+
+impl ByName for Loss {}
+
+impl Loss {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Loss::Mse => "mse",
+            Loss::Mae => "mae",
+            Loss::Huber { .. } => "huber",
+            Loss::CrossEntropy { .. } => "cross-entropy",
+            Loss::Bce { .. } => "bce",
+        }
+    }
+
+    #[track_caller]
+    pub fn apply(&self, prediction: &Tensor, target: &Tensor) -> Tensor {
+        match self {
+            Loss::Mse => mse(prediction, target),
+            Loss::Mae => mae(prediction, target),
+            Loss::Huber { delta } => huber(prediction, target, *delta),
+            Loss::CrossEntropy { label_smoothing, class_weights } => {
+                cross_entropy(prediction, target, *label_smoothing, class_weights.as_deref())
+            }
+            Loss::Bce { pos_weight } => bce_with_logits(prediction, target, pos_weight.as_deref()),
+        }
+    }
+}
+
+/// Reports unequal shapes, with a hint where one reshape is the answer.
+#[track_caller]
+fn same_shape(loss: &str, prediction: &Tensor, target: &Tensor) -> bool {
+    let (p, t) = (prediction.dims(), target.dims());
+    if p == t {
+        return true;
+    }
+    let squeezed = |dims: &[usize]| dims.iter().copied().filter(|&d| d != 1).collect::<Vec<_>>();
+    let hint = match squeezed(&p) == squeezed(&t) {
+        true => format!("; did you mean target.reshape(&{p:?})?"),
+        false => String::new(),
+    };
+    let (p, t) = (prediction.shape(), target.shape());
+    prediction.graph().report(loss, format!("prediction is {p}, target is {t}: shapes must be equal{hint}"));
+    false
+}
+
+/// A constant vector.
+#[track_caller]
+fn vector(graph: &Graph, values: &[f64]) -> Tensor {
+    match values {
+        [] => graph.full(0.0, &[0]),
+        [first, rest @ ..] if rest.iter().all(|v| v == first) => graph.full(*first, &[values.len()]),
+        _ => Tensor::concat(&values.iter().map(|&v| graph.full(v, &[1])).collect::<Vec<_>>(), 0),
+    }
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use citius_graph::DType;
+
+    #[test]
+    fn nothing_is_broadcast_in_silence() {
+        for loss in ["mse", "mae", "huber", "bce"] {
+            let g = Graph::new();
+            Loss::by_name(loss).unwrap().apply(&g.input("p", &[32]), &g.input("t", &[32, 1]));
+            let message = g.check().unwrap_err().to_string();
+            assert!(message.contains("[32], target is [32,1]"), "{message}");
+            assert!(message.contains("did you mean target.reshape(&[32])?"), "{message}");
+            assert!(message.contains("losses/mod.rs"), "{message}");
+        }
+    }
+
+    #[test]
+    fn cross_entropy_wants_logits_and_classes() {
+        let ce = Loss::by_name("cross-entropy").unwrap();
+        let message = |p: &[usize], t: &[usize], dtype: DType| {
+            let g = Graph::new();
+            ce.apply(&g.input("p", p), &g.input_of("t", t, dtype));
+            g.check().unwrap_err().to_string()
+        };
+        assert!(message(&[32, 10], &[32], DType::F32).contains("i32"));
+        assert!(message(&[32, 10], &[32, 1], DType::I32).contains("target.reshape(&[32])"));
+        assert!(message(&[32], &[32], DType::I32).contains("[n,c]"));
+        assert!(message(&[32, 10], &[31], DType::I32).contains("31"));
+    }
+}

@@ -1,0 +1,5 @@
+//! Whole networks.
+
+mod mlp;
+
+pub use mlp::{Mlp, mlp};

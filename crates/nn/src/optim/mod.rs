@@ -1,0 +1,139 @@
+//! Optimisers, one file each, with PyTorch's formulas and defaults.
+
+mod adam;
+mod adamw;
+mod rmsprop;
+mod sgd;
+
+use citius_graph::{Graph, Init, Tensor};
+use serde::{Deserialize, Serialize};
+
+pub use adam::Adam;
+pub use adamw::AdamW;
+pub use rmsprop::RmsProp;
+pub use sgd::Sgd;
+
+use crate::ByName;
+use crate::config::from_name;
+
+/// Turns a gradient into a new value of the parameter, as graph code.
+pub trait Optimizer {
+    /// The parameter after this update. What is remembered goes through [`Update::state`] and [`Update::keep`].
+    #[track_caller]
+    fn update(&self, u: &Update) -> Tensor;
+}
+
+/// One parameter at one update.
+pub struct Update<'a> {
+    pub name: &'a str,
+    /// As stored, with the shape of `gradient`.
+    pub parameter: &'a Tensor,
+    pub gradient: &'a Tensor,
+    /// Learning rate, a scalar.
+    pub rate: &'a Tensor,
+    /// Number of this update, 1 for the first, a scalar.
+    pub count: &'a Tensor,
+    /// While gradients accumulate: 1 in the steps that update, 0 in the others.
+    pub(crate) applies: Option<&'a Tensor>,
+}
+
+impl Update<'_> {
+    pub fn graph(&self) -> &Graph {
+        self.parameter.graph()
+    }
+
+    /// Something remembered for each element of the parameter, 0 at the start, saved as `{parameter}.{name}`.
+    #[track_caller]
+    pub fn state(&self, name: &str) -> Tensor {
+        self.graph().state(&format!("{}.{name}", self.name), &self.parameter.dims(), Init::Zeros)
+    }
+
+    /// `state` becomes `value` when this update happens; returns `value`.
+    #[track_caller]
+    pub fn keep(&self, state: &Tensor, value: &Tensor) -> Tensor {
+        match self.applies {
+            Some(applies) => self.graph().assign(state, &applies.choose(value, state)),
+            None => self.graph().assign(state, value),
+        }
+        value.clone()
+    }
+}
+
+/// An optimiser by name with its settings.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase")]
+pub enum OptimizerConfig {
+    Sgd(Sgd),
+    RmsProp(RmsProp),
+    Adam(Adam),
+    AdamW(AdamW),
+}
+
+impl ByName for OptimizerConfig {
+    /// `momentum` and `nesterov` are SGD with a momentum of 0.9.
+    fn by_name(name: &str) -> Result<Self, String> {
+        match name {
+            "momentum" => Ok(OptimizerConfig::Sgd(Sgd { momentum: 0.9, ..Sgd::default() })),
+            "nesterov" => Ok(OptimizerConfig::Sgd(Sgd { momentum: 0.9, nesterov: true, ..Sgd::default() })),
+            _ => from_name(name),
+        }
+    }
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        OptimizerConfig::Adam(Adam::default())
+    }
+}
+
+impl OptimizerConfig {
+    pub fn name(&self) -> &'static str {
+        match self {
+            OptimizerConfig::Sgd(_) => "sgd",
+            OptimizerConfig::RmsProp(_) => "rmsprop",
+            OptimizerConfig::Adam(_) => "adam",
+            OptimizerConfig::AdamW(_) => "adamw",
+        }
+    }
+
+    /// PyTorch's default learning rate.
+    pub fn default_rate(&self) -> f64 {
+        match self {
+            OptimizerConfig::RmsProp(_) => 1e-2,
+            OptimizerConfig::Sgd(_) | OptimizerConfig::Adam(_) | OptimizerConfig::AdamW(_) => 1e-3,
+        }
+    }
+}
+
+impl Optimizer for OptimizerConfig {
+    #[track_caller]
+    fn update(&self, u: &Update) -> Tensor {
+        match self {
+            OptimizerConfig::Sgd(o) => o.update(u),
+            OptimizerConfig::RmsProp(o) => o.update(u),
+            OptimizerConfig::Adam(o) => o.update(u),
+            OptimizerConfig::AdamW(o) => o.update(u),
+        }
+    }
+}
+
+/// `1 − βᵗ` for a scalar t, accurate in f32: −expm1(y) with y = t·ln β, and expm1(y) = 2h/(1−h) with h = tanh(y/2).
+#[track_caller]
+fn one_minus_power(beta: f64, t: &Tensor) -> Tensor {
+    let h = (t * (0.5 * beta.ln())).tanh();
+    &h * 2.0 / (h - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bias_correction() {
+        let g = Graph::new();
+        for (beta, t) in [(0.9, 1.0), (0.999, 1.0), (0.999, 3.0), (0.999, 1e6), (0.0, 1.0)] {
+            let value = one_minus_power(beta, &g.scalar(t)).as_constant().unwrap();
+            assert!((value - (1.0 - f64::powf(beta, t))).abs() < 1e-14, "{beta}^{t}: {value}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+use citius_graph::{Graph, Op, TraceError};
+
+use crate::cost::cost;
+use crate::draft::{Body, Draft, Kernel, Root};
+use crate::fuse::Join;
+use crate::plan::*;
+use crate::{fuse, lower, materialise, order, place, split, verify};
+
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// A mistake in the traced program.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A mistake of ours.
+    #[error("internal error while planning: {0}; please report it with the output of `citius plan`")]
+    Internal(String),
+}
+
+/// Compiles a traced graph: a straight list of passes.
+pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
+    graph.check()?;
+    graph.verify().map_err(CompileError::Internal)?;
+    let mut draft = Draft::new(graph);
+    split::split_reductions(&mut draft);
+    materialise::untranspose_products(&mut draft);
+    materialise::choose_stored(&mut draft);
+    materialise::absorb_gathers(&mut draft);
+    loop {
+        fuse::form_kernels(&mut draft);
+        fuse::merge_loops(&mut draft, Join::Updates);
+        fuse::merge_loops(&mut draft, Join::Plain);
+        fuse::fuse_epilogues(&mut draft);
+        fuse::merge_loops(&mut draft, Join::Any);
+        let waves = order::order_waves(&mut draft);
+        let plan = assemble(&mut draft, &waves);
+        match plan {
+            Ok(mut plan) => {
+                let kept: Vec<BufferId> = plan.outputs.iter().map(|o| o.1).collect();
+                plan.scratch_bytes = place::place_buffers(&mut plan.buffers, &plan.calls, &kept);
+                verify::verify(&plan).map_err(CompileError::Internal)?;
+                return Ok(plan);
+            }
+            // a reduction whose input does not walk evenly: store that input and start over
+            Err(Stuck { value: Some(value), .. }) if draft.stored.insert(value) => {}
+            Err(stuck) => return Err(CompileError::Internal(stuck.why)),
+        }
+    }
+}
+
+struct Stuck {
+    value: Option<usize>,
+    why: String,
+}
+
+/// Pass `lower` over all kernels, and the list of buffers.
+fn assemble(draft: &mut Draft, waves: &[usize]) -> Result<Plan, Stuck> {
+    let buffers = allocate(draft);
+    let mut calls = Vec::new();
+    for (kernel, &wave) in draft.kernels.iter().zip(waves) {
+        let value = kernel.roots.iter().find(|r| r.fold.is_some()).map(|r| r.value);
+        let work = lower::lower(draft, kernel).map_err(|why| Stuck { value, why })?;
+        if !is_empty(&work) {
+            let cost = cost(&work, &buffers);
+            calls.push(Call { work, wave, cost, label: label(draft, kernel) });
+        }
+    }
+    calls.sort_by_key(|c| c.wave);
+    let outputs = draft.outputs.iter().map(|(name, id)| (name.clone(), draft.buffer_of[&draft.base(*id)])).collect();
+    let waves = calls.iter().map(|c| c.wave + 1).max().unwrap_or(0);
+    Ok(Plan { buffers, scratch_bytes: 0, calls, waves, outputs })
+}
+
+/// A buffer for each stored node that is used; updates made in place share the leaf's.
+fn allocate(draft: &mut Draft) -> Vec<Buffer> {
+    let mut buffers = Vec::new();
+    draft.buffer_of.clear();
+    let order = draft.order();
+    let written: Vec<usize> = draft.kernels.iter().flat_map(|k| &k.roots).map(|r| r.target.node).collect();
+    for id in order.into_iter().chain(written) {
+        if !(draft.stored.contains(&id) || draft.is_given(id)) || draft.buffer_of.contains_key(&id) {
+            continue;
+        }
+        let node = &draft.nodes[id];
+        let storage = match &node.op {
+            Op::Leaf(i) => {
+                let leaf = &draft.leaves[*i];
+                let (name, kind) = (leaf.name.clone(), leaf.kind);
+                Storage::Leaf { name, kind, init: leaf.init, transposed: leaf.transposed }
+            }
+            Op::Step => Storage::Step,
+            Op::Iota => Storage::Constant((0..node.shape.elements()).map(|i| i as f32).collect()),
+            _ => Storage::Scratch { offset: 0 },
+        };
+        buffers.push(Buffer { shape: node.shape.clone(), dtype: node.dtype, storage });
+        draft.buffer_of.insert(id, buffers.len() - 1);
+    }
+    // a value stored straight into a leaf is read from there
+    for root in draft.kernels.iter().flat_map(|k| &k.roots) {
+        if let Some(made) = root.defines.filter(|&d| d != root.target.node && draft.is_given(root.target.node)) {
+            let leaf = draft.buffer_of[&root.target.node];
+            draft.buffer_of.insert(made, leaf);
+        }
+    }
+    buffers
+}
+
+impl Draft {
+    pub(crate) fn target_buffer(&self, root: &Root) -> BufferId {
+        self.buffer_of[&root.target.node]
+    }
+}
+
+fn is_empty(work: &Work) -> bool {
+    match work {
+        Work::Loop(l) => l.outer.iter().product::<usize>() * l.rows * l.cols == 0 && l.folds.is_empty(),
+        Work::Matmul(m) => m.outer.iter().product::<usize>() * m.m * m.n == 0,
+        Work::Gather(g) => g.rows * g.width == 0,
+        Work::Scatter(s) => s.table_rows * s.width == 0,
+        Work::Random(r) => r.elements == 0,
+        Work::ArgMax(a) => a.rows == 0,
+    }
+}
+
+/// The ops of a kernel, shortest useful form, with the line of the user's program.
+fn label(draft: &Draft, kernel: &Kernel) -> String {
+    let place = |id: usize| {
+        let place = &draft.nodes[id].place;
+        place.rsplit('/').next().unwrap_or(place).to_string()
+    };
+    match &kernel.body {
+        Body::Matmul(id) => {
+            let ops: Vec<&str> = epilogue_ops(draft, kernel, *id);
+            let epilogue = if ops.is_empty() { String::new() } else { format!(" → {}", ops.join(", ")) };
+            format!("matmul{epilogue}  # {}", place(*id))
+        }
+        Body::Other(id) => format!("{}  # {}", draft.nodes[*id].op.name(), place(*id)),
+        Body::Loop(_) => {
+            let name = |r: &Root| draft.nodes[r.defines.unwrap_or(r.value)].op.name();
+            let mut ops: Vec<&str> = kernel.roots.iter().map(name).collect();
+            ops.dedup();
+            let last = kernel.roots.last().map_or(String::new(), |r| place(r.defines.unwrap_or(r.value)));
+            format!("{}  # {last}", ops.join(", "))
+        }
+    }
+}
+
+fn epilogue_ops<'a>(draft: &'a Draft, kernel: &Kernel, product: usize) -> Vec<&'a str> {
+    let others = kernel.roots.iter().filter(|r| r.defines != Some(product));
+    others.map(|r| draft.nodes[r.value].op.name()).collect()
+}

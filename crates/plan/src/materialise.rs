@@ -1,0 +1,231 @@
+//! Pass `choose_stored`: which nodes get bytes of their own. Everything else is recomputed where it is used, which fuses
+//! element-wise chains without further ado.
+
+use citius_graph::{DType, NodeId, Op};
+
+use crate::access;
+use crate::draft::{Draft, DraftNode, GatherChain};
+
+/// A shared expression dearer than this many FLOPs is stored rather than computed twice.
+const RECOMPUTE_FLOPS: usize = 8;
+
+/// Pass `untranspose_products`: products read their right side along its rows, so a right side stored the other way is copied
+/// (the left side may have any strides).
+pub fn untranspose_products(draft: &mut Draft) {
+    for id in draft.order() {
+        let Op::Matmul { ta, tb: true } = draft.nodes[id].op else { continue };
+        let b = draft.nodes[id].inputs[1];
+        let rank = draft.nodes[b].shape.rank();
+        let mut perm: Vec<usize> = (0..rank).collect();
+        perm.swap(rank - 2, rank - 1);
+        let dims: Vec<usize> = perm.iter().map(|&p| draft.nodes[b].shape.dims()[p]).collect();
+        // a row or a column has the same bytes either way
+        let vector = dims[rank - 2..].contains(&1);
+        let op = if vector { Op::Reshape } else { Op::Transpose { perm } };
+        let turned = DraftNode { op, inputs: vec![b], shape: dims.into(), ..draft.nodes[id].clone() };
+        let turned = draft.push(turned);
+        draft.nodes[id].op = Op::Matmul { ta, tb: false };
+        draft.nodes[id].inputs[1] = turned;
+        if !vector {
+            draft.stored.insert(turned);
+        }
+    }
+}
+
+pub fn choose_stored(draft: &mut Draft) {
+    let order = draft.order();
+    let users = draft.users();
+    for &id in &order {
+        let node = draft.nodes[id].clone();
+        match &node.op {
+            Op::Leaf(_) | Op::Step | Op::Iota => store(draft, id),
+            Op::Random { .. } | Op::Reduce { .. } => store(draft, id),
+            Op::Concat { .. } => {
+                store(draft, id);
+            }
+            Op::Matmul { .. } => {
+                store(draft, id);
+                strided(draft, node.inputs[0]);
+                rows(draft, node.inputs[1]);
+            }
+            Op::ArgMax | Op::GatherRows | Op::ScatterRows => {
+                store(draft, id);
+                node.inputs.iter().for_each(|&i| contiguous(draft, i));
+            }
+            Op::Reshape if !access::only_ones_differ(&node.shape, &draft.nodes[node.inputs[0]].shape) => {
+                contiguous(draft, node.inputs[0]);
+            }
+            Op::Broadcast if draft.nodes[node.inputs[0]].shape.elements() < node.shape.elements() => {
+                // compute once, not once per copy
+                let source = under_views(draft, node.inputs[0]);
+                if matches!(draft.nodes[source].op, Op::Map { .. }) {
+                    store(draft, source);
+                }
+            }
+            Op::Map { .. } | Op::Cast | Op::Constant(_) | Op::Detach => {}
+            Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } => {}
+        }
+    }
+    for id in draft.outputs.iter().map(|o| o.1).collect::<Vec<_>>() {
+        contiguous(draft, id);
+    }
+    // an update's value is stored straight into the leaf; see `fuse`
+    for id in draft.updates.iter().map(|u| u.1).collect::<Vec<_>>() {
+        if matches!(draft.nodes[id].op, Op::Map { .. }) {
+            store(draft, id);
+        }
+    }
+    let mut flops = vec![0; draft.nodes.len()];
+    for &id in &order {
+        let Op::Map { def, attrs } = &draft.nodes[id].op else {
+            let through = draft.nodes[id].inputs.first().map_or(0, |&i| flops[i]);
+            flops[id] = if draft.stored.contains(&id) { 0 } else { through };
+            continue;
+        };
+        let own = {
+            let mut scalar = citius_graph::scalar::Scalar::default();
+            let x: Vec<_> = (0..def.arity).map(|i| scalar.input(i)).collect();
+            (def.expr)(&mut scalar, &x, attrs);
+            scalar.instrs.iter().map(scalar_flops).sum::<usize>()
+        };
+        flops[id] = own + draft.nodes[id].inputs.iter().map(|&i| flops[i]).sum::<usize>();
+        let shared = users[id].len() > 1;
+        // in the epilogue of a product nobody else reads, storing this costs nothing more
+        let lone_product = |&i: &NodeId| matches!(draft.nodes[i].op, Op::Matmul { .. }) && users[i].len() == 1;
+        let on_product = draft.nodes[id].inputs.iter().any(lone_product);
+        if shared && (flops[id] >= RECOMPUTE_FLOPS || on_product) {
+            store(draft, id);
+        }
+        if draft.stored.contains(&id) {
+            flops[id] = 0;
+        }
+    }
+}
+
+/// Pass `absorb_gathers`: gather → cast → ·scale → +shift, each used once, is one gather that widens as it copies.
+pub fn absorb_gathers(draft: &mut Draft) {
+    let users = draft.users();
+    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).collect();
+    for gather in draft.order() {
+        if !matches!(draft.nodes[gather].op, Op::GatherRows) {
+            continue;
+        }
+        let mut end = gather;
+        let mut affine = None;
+        while let ([user], false) = (users[end].as_slice(), kept.contains(&end)) {
+            let node = &draft.nodes[*user];
+            let constant = |i: usize| constant(draft, node.inputs[i]);
+            let name = node.op.name();
+            let next = match (&node.op, name) {
+                (Op::Cast, _) => Some(None),
+                (Op::Map { .. }, "mul") if affine.is_none() && draft.nodes[end].dtype == DType::F32 => {
+                    constant(0).or(constant(1)).map(|c| Some((c, 0.0)))
+                }
+                (Op::Map { .. }, "add") if draft.nodes[end].dtype == DType::F32 => {
+                    let (scale, shift) = affine.unwrap_or((1.0, 0.0));
+                    (shift == 0.0).then(|| constant(0).or(constant(1)).map(|c| Some((scale, c)))).flatten()
+                }
+                _ => None,
+            };
+            match next {
+                Some(step) => affine = step.or(affine),
+                None => break,
+            }
+            end = *user;
+        }
+        if end != gather {
+            draft.stored.remove(&gather);
+            draft.stored.insert(end);
+            draft.gathered.insert(end, GatherChain { gather, affine });
+        }
+    }
+}
+
+fn store(draft: &mut Draft, id: NodeId) {
+    draft.stored.insert(id);
+}
+
+/// Needs bytes, but any strides will do: views above a stored node stay views.
+fn strided(draft: &mut Draft, id: NodeId) {
+    let node = &draft.nodes[id];
+    let view = match node.op {
+        Op::Detach | Op::Broadcast | Op::Transpose { .. } | Op::Slice { .. } => true,
+        Op::Reshape => access::only_ones_differ(&node.shape, &draft.nodes[node.inputs[0]].shape),
+        _ => false,
+    };
+    if draft.stored.contains(&id) {
+        return;
+    }
+    if view {
+        strided(draft, node.inputs[0]);
+    } else if matches!(node.op, Op::Reshape) {
+        // a view of contiguous bytes, addressed by its own shape
+        contiguous(draft, node.inputs[0]);
+    } else {
+        store(draft, id);
+    }
+}
+
+/// Needs rows whose elements are neighbours (the right side of a product).
+fn rows(draft: &mut Draft, id: NodeId) {
+    let last = draft.nodes[id].shape.rank() - 1;
+    let neighbours = last_axis_is_contiguous(draft, id, last);
+    if neighbours { strided(draft, id) } else { store(draft, id) }
+}
+
+fn last_axis_is_contiguous(draft: &Draft, mut id: NodeId, mut axis: usize) -> bool {
+    loop {
+        let node = &draft.nodes[id];
+        if draft.stored.contains(&id) || node.shape.dims()[axis] == 1 {
+            return draft.nodes[id].shape.dims()[axis] == 1 || axis == node.shape.rank() - 1;
+        }
+        let Some(&input) = node.inputs.first() else { return true };
+        let from = &draft.nodes[input].shape;
+        match &node.op {
+            Op::Detach | Op::Slice { .. } => {}
+            Op::Transpose { perm } => axis = perm[axis],
+            Op::Broadcast => {
+                let extra = node.shape.rank() - from.rank();
+                if axis < extra || from.dims()[axis - extra] == 1 {
+                    return false;
+                }
+                axis -= extra;
+            }
+            _ => return axis == node.shape.rank() - 1,
+        }
+        id = input;
+    }
+}
+
+/// Needs its own bytes in its own order.
+fn contiguous(draft: &mut Draft, id: NodeId) {
+    let node = &draft.nodes[id];
+    match node.op {
+        Op::Detach | Op::Reshape => contiguous(draft, node.inputs[0]),
+        _ => store(draft, id),
+    }
+}
+
+fn under_views(draft: &Draft, mut id: NodeId) -> NodeId {
+    while let Op::Detach | Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } = draft.nodes[id].op {
+        id = draft.nodes[id].inputs[0];
+    }
+    id
+}
+
+fn constant(draft: &Draft, id: NodeId) -> Option<f32> {
+    match draft.nodes[under_views(draft, id)].op {
+        Op::Constant(c) => Some(c as f32),
+        _ => None,
+    }
+}
+
+fn scalar_flops(instr: &citius_graph::scalar::Instr) -> usize {
+    use citius_graph::scalar::Instr;
+    match instr {
+        Instr::Input(_) | Instr::Const(_) => 0,
+        Instr::Unary(op, _) => op.flops(),
+        Instr::Binary(op, ..) => op.flops(),
+        Instr::Select(..) => 1,
+    }
+}

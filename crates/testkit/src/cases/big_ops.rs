@@ -1,0 +1,177 @@
+use citius_graph::{DType, Graph, Tensor};
+
+use super::{Case, Start};
+
+/// Every big op on several shapes, axes of length 1 and 0 among them.
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    matmuls(&mut cases);
+    reductions(&mut cases);
+    movements(&mut cases);
+    softmaxes(&mut cases);
+    rows(&mut cases);
+    others(&mut cases);
+    cases
+}
+
+fn one(name: String, dims: &[usize], body: impl FnOnce(&Graph, &Tensor) -> Tensor) -> Case {
+    Case::new(name, vec![Start::arbitrary("x", dims)], |g, x| body(g, &x[0]))
+}
+
+fn matmuls(cases: &mut Vec<Case>) {
+    for (m, k, n) in [(1, 1, 1), (2, 3, 4), (1, 5, 1), (9, 3, 17), (5, 1, 2), (0, 3, 2), (2, 0, 3), (2, 3, 0)] {
+        for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
+            let a = Start::arbitrary("a", &if ta { [k, m] } else { [m, k] });
+            let b = Start::arbitrary("b", &if tb { [n, k] } else { [k, n] });
+            cases.push(Case::new(format!("matmul {m}·{k}·{n} ta={ta} tb={tb}"), vec![a, b], |_, x| {
+                let turn = |t: &Tensor, turned: bool| if turned { t.t() } else { t.clone() };
+                turn(&x[0], ta).matmul(&turn(&x[1], tb))
+            }));
+        }
+    }
+    for (a, b) in
+        [(&[3, 2, 4][..], &[3, 4, 2][..]), (&[2, 1, 2, 3], &[1, 2, 3, 2]), (&[2, 2, 3], &[3, 2]), (&[2, 3], &[2, 3, 1])]
+    {
+        let starts = vec![Start::arbitrary("a", a), Start::arbitrary("b", b)];
+        cases.push(Case::new(format!("matmul {a:?} × {b:?}"), starts, |_, x| x[0].matmul(&x[1])));
+        let starts = vec![Start::arbitrary("a", a)];
+        cases.push(Case::new(format!("matmul {a:?} × itself"), starts, |_, x| x[0].t().matmul(&x[0])));
+    }
+}
+
+fn reductions(cases: &mut Vec<Case>) {
+    for (dims, axes) in [
+        (&[1][..], &[0][..]),
+        (&[33], &[0]),
+        (&[3, 5], &[0]),
+        (&[3, 5], &[1]),
+        (&[3, 5], &[]),
+        (&[2, 3, 4], &[1]),
+        (&[2, 3, 4], &[0, 2]),
+        (&[2, 3, 4], &[0, 1, 2]),
+        (&[2, 1, 3], &[1]),
+        (&[2, 3, 1, 4], &[1, 2]),
+        (&[], &[]),
+        (&[3, 0], &[1]),
+        (&[0, 3], &[1]),
+    ] {
+        let over = format!("{dims:?} over {axes:?}");
+        for keepdims in [false, true] {
+            cases.push(one(format!("sum {over}"), dims, |_, x| x.sum(axes, keepdims)));
+            let empty = axes.iter().any(|&a| dims[a] == 0);
+            if !empty {
+                cases.push(one(format!("mean {over}"), dims, |_, x| x.mean(axes, keepdims)));
+                cases.push(one(format!("max {over}"), dims, |_, x| x.max(axes, keepdims)));
+            }
+        }
+    }
+    for (dims, axis) in [(&[1][..], 0), (&[7], 0), (&[3, 5], 1), (&[3, 5], 0), (&[2, 3, 4], 1), (&[0, 4], 1)] {
+        cases.push(one(format!("argmax {dims:?} over {axis}"), dims, |_, x| x.argmax(axis)));
+    }
+    let tied = vec![1.0, 3.0, 3.0, 0.0, 2.0, 2.0, 2.0, 2.0];
+    for axes in [&[0][..], &[1], &[0, 1]] {
+        let start = Start::new("x", &[2, 4], tied.clone());
+        cases.push(Case::new(format!("max of ties over {axes:?}"), vec![start], |_, x| x[0].max(axes, false)));
+    }
+    cases.push(Case::new("argmax of ties", vec![Start::new("x", &[2, 4], tied)], |_, x| x[0].argmax(1)));
+}
+
+fn movements(cases: &mut Vec<Case>) {
+    for (from, to) in [
+        (&[4][..], &[3, 4][..]),
+        (&[3, 1], &[3, 4]),
+        (&[], &[2, 3]),
+        (&[1], &[33]),
+        (&[2, 1, 3], &[5, 2, 4, 3]),
+        (&[1, 1], &[1, 1]),
+        (&[1, 3], &[0, 3]),
+    ] {
+        cases.push(one(format!("broadcast {from:?} to {to:?}"), from, |_, x| x.broadcast_to(to)));
+    }
+    for (from, to) in [(&[2, 6][..], &[3, 4][..]), (&[2, 3, 4], &[24]), (&[1, 1], &[]), (&[0, 3], &[5, 0])] {
+        cases.push(one(format!("reshape {from:?} to {to:?}"), from, |_, x| x.square().reshape(to)));
+    }
+    for (dims, perm) in [
+        (&[3, 4][..], &[1, 0][..]),
+        (&[2, 3, 4], &[2, 0, 1]),
+        (&[2, 3, 4], &[0, 2, 1]),
+        (&[2, 3, 1, 5], &[3, 1, 0, 2]),
+        (&[33, 2], &[1, 0]),
+        (&[3], &[0]),
+        (&[0, 3], &[1, 0]),
+    ] {
+        cases.push(one(format!("transpose {dims:?} by {perm:?}"), dims, |_, x| x.tanh().transpose(perm)));
+        // two in a row become one
+        cases.push(one(format!("transpose {dims:?} twice"), dims, |_, x| x.transpose(perm).transpose(perm)));
+    }
+    for (dims, axis, start, end) in [
+        (&[33][..], 0, 5, 20),
+        (&[5], 0, 0, 5),
+        (&[5], 0, 2, 2),
+        (&[6, 3], 0, 4, 6),
+        (&[6, 3], 1, 1, 2),
+        (&[2, 5, 3], 1, 1, 4),
+        (&[0, 5], 1, 1, 3),
+    ] {
+        cases.push(one(format!("slice {dims:?} axis {axis} {start}..{end}"), dims, |_, x| x.slice(axis, start, end)));
+    }
+    for (parts, axis) in [
+        (&[&[2][..], &[3]][..], 0),
+        (&[&[1], &[33], &[2]], 0),
+        (&[&[2, 3], &[2, 1]], 1),
+        (&[&[2, 3], &[4, 3], &[1, 3]], 0),
+        (&[&[2, 1, 3], &[2, 4, 3]], 1),
+        (&[&[2, 0], &[2, 2]], 1),
+        (&[&[3]], 0),
+    ] {
+        let starts = parts.iter().enumerate().map(|(i, dims)| Start::arbitrary(&format!("x{i}"), dims)).collect();
+        cases.push(Case::new(format!("concat {parts:?} axis {axis}"), starts, |_, x| Tensor::concat(x, axis)));
+    }
+    cases.push(one("concat with itself".into(), &[2, 2], |_, x| Tensor::concat(&[x.clone(), x.exp(), x.clone()], 1)));
+}
+
+fn softmaxes(cases: &mut Vec<Case>) {
+    for (dims, axis) in
+        [(&[1][..], 0), (&[33], 0), (&[4, 1], 1), (&[3, 5], 1), (&[3, 5], 0), (&[2, 5, 3], 1), (&[0, 3], 1)]
+    {
+        let over = format!("{dims:?} over {axis}");
+        cases.push(one(format!("softmax {over}"), dims, |_, x| x.softmax(axis)));
+        cases.push(one(format!("log_softmax {over}"), dims, |_, x| x.log_softmax(axis)));
+        cases.push(one(format!("log_sum_exp {over}"), dims, |_, x| x.log_sum_exp(axis)));
+    }
+}
+
+fn rows(cases: &mut Vec<Case>) {
+    for (table, dims, indices) in [
+        (&[5, 3][..], &[4][..], &[4.0, 0.0, 0.0, 2.0][..]),
+        (&[5], &[3], &[1.0, 1.0, 1.0]),
+        (&[1, 4], &[1], &[0.0]),
+        (&[4, 2, 3], &[3], &[3.0, 1.0, 3.0]),
+        (&[6, 2], &[2, 3], &[0.0, 5.0, 5.0, 2.0, 5.0, 0.0]),
+        (&[4, 2], &[0], &[]),
+        (&[4, 2], &[], &[3.0]),
+    ] {
+        let gather = one(format!("gather_rows {table:?} at {indices:?}"), table, |g, x| {
+            x.gather_rows(&g.input_of("rows", dims, DType::I32))
+        });
+        cases.push(gather.input("rows", indices));
+        let mut values = dims.to_vec();
+        values.extend_from_slice(&table[1..]);
+        let scatter = one(format!("scatter_rows {values:?} at {indices:?}"), &values, |g, x| {
+            x.scatter_rows(&g.input_of("rows", dims, DType::I32), table[0])
+        });
+        cases.push(scatter.input("rows", indices));
+    }
+}
+
+fn others(cases: &mut Vec<Case>) {
+    cases.push(one("step".into(), &[3], |g, x| x * (g.step() + 2.0)));
+    cases.push(one("random".into(), &[33], |g, x| x * g.random_uniform(&[33])));
+    cases.push(one("iota".into(), &[2, 3], |g, x| x * g.iota(3)));
+    cases.push(one("constant".into(), &[3], |g, x| x * g.full(0.25, &[3]) + g.scalar(1.5)));
+    let cast = |name: &str, dtype: DType, values: &[f64]| {
+        one(format!("cast {name}"), &[3], |g, x| x * g.input_of("whole", &[3], dtype).to_f32()).input("whole", values)
+    };
+    cases.push(cast("u8", DType::U8, &[0.0, 7.0, 255.0]));
+    cases.push(cast("i32", DType::I32, &[-3.0, 0.0, 100_000.0]));
+}

@@ -1,0 +1,21 @@
+//! What tests share: one body runs on every executor through [`Evaluate`].
+//!
+//! | check | an executor against |
+//! |---|---|
+//! | [`map_ops()`], [`big_ops()`], [`composed()`] | the naive f64 [`Reference`], outputs and gradients |
+//! | [`golden::ops()`], [`golden::losses()`], [`golden::optimizers()`], [`golden::schedules()`], [`golden::models()`] | PyTorch |
+//!
+//! The reference itself is held against finite differences ([`finite`]) and the same goldens. Everything here panics on a
+//! mismatch: it is for tests.
+
+pub mod cases;
+mod compare;
+mod evaluate;
+pub mod finite;
+pub mod golden;
+mod reference;
+
+pub use cases::{Case, big_ops, composed, map_ops};
+pub use compare::{Tolerance, compare};
+pub use evaluate::{Evaluate, Naive, Values};
+pub use reference::Reference;

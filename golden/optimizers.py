@@ -1,0 +1,105 @@
+"""optimizers.json: eight updates of each optimiser, gradient clipping, and accumulation, in f64."""
+
+import torch
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+
+from common import pack, randoms, settings, values
+
+STEPS, SIZE = 8, 7
+
+# Name, class, arguments that differ from PyTorch's defaults.
+SGD, RMSPROP, ADAM, ADAMW = torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adam, torch.optim.AdamW
+OPTIMIZERS = [
+    ("sgd", SGD, {"lr": 0.1}),
+    ("sgd", SGD, {"lr": 0.1, "momentum": 0.9}),
+    ("sgd", SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.1}),
+    ("sgd", SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("sgd", SGD, {"lr": 0.1, "weight_decay": 0.01}),
+    ("sgd", SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+    ("rmsprop", RMSPROP, {}),
+    ("rmsprop", RMSPROP, {"alpha": 0.9}),
+    ("rmsprop", RMSPROP, {"momentum": 0.9}),
+    ("rmsprop", RMSPROP, {"centered": True}),
+    ("rmsprop", RMSPROP, {"weight_decay": 0.01}),
+    ("adam", ADAM, {}),
+    ("adam", ADAM, {"weight_decay": 0.01}),
+    ("adam", ADAM, {"betas": (0.8, 0.99)}),
+    ("adamw", ADAMW, {}),
+    ("adamw", ADAMW, {"lr": 0.01, "betas": (0.8, 0.99), "weight_decay": 0.1}),
+]
+
+
+def make():
+    initial = randoms(SIZE)
+    gradients = [randoms(SIZE) for _ in range(STEPS)]
+    gradients[2][0] = 0.0  # one zero gradient, and one large
+    gradients[5][1] = 40.0
+    return {
+        "dtype": "f64",
+        "initial": values(initial),
+        "gradients": [values(g) for g in gradients],
+        "cases": [updates(*row, initial, gradients) for row in OPTIMIZERS],
+        "clipping": clipping(),
+        "accumulation": accumulation(),
+    }
+
+
+def updates(name, kind, given, initial, gradients):
+    parameter = initial.clone().requires_grad_()
+    optimizer = kind([parameter], foreach=False, **given)
+    trail = []
+    for gradient in gradients:
+        parameter.grad = gradient.clone()
+        optimizer.step()
+        trail.append(values(parameter))
+    return {"optimizer": name, "attrs": settings(optimizer), "params": trail}
+
+
+def clipping():
+    """Two tensors, clipped together: their common norm once above and once below the limit."""
+    cases = []
+    for kind, limit, scale in (
+        ("norm", 1.0, 2.0),
+        ("norm", 1.0, 0.1),
+        ("value", 0.1, 1.0),
+        ("value", 0.1, 0.02),
+    ):
+        before = [randoms(2, 3, scale=scale), randoms(4, scale=scale)]
+        holders = [torch.zeros_like(g).requires_grad_() for g in before]
+        for holder, gradient in zip(holders, before):
+            holder.grad = gradient.clone()
+        case = {"clip": kind, "limit": limit, "grads": [pack(g) for g in before]}
+        if kind == "norm":
+            case["total_norm"] = clip_grad_norm_(holders, limit).item()
+        else:
+            clip_grad_value_(holders, limit)
+        cases.append(case | {"clipped": [pack(h.grad) for h in holders]})
+    return cases
+
+
+def accumulation():
+    """Linear regression by SGD; each update adds the gradients of `mse / 3` over 3 micro-batches."""
+    lr, micro, rows = 0.1, 3, 4
+    weight, bias = randoms(5).requires_grad_(), randoms(1).requires_grad_()
+    optimizer = torch.optim.SGD([weight, bias], lr=lr)
+    record = {"lr": lr, "micro_batches": micro, "weight": pack(weight), "bias": pack(bias), "updates": []}
+    for _ in range(3):
+        optimizer.zero_grad()
+        batches, parts = [], []
+        for _ in range(micro):
+            x, y = randoms(rows, 5), randoms(rows)
+            loss = torch.nn.functional.mse_loss(x @ weight + bias, y)
+            (loss / micro).backward()
+            batches.append({"x": pack(x), "y": pack(y)})
+            parts.append(loss.item())
+        grads = {"weight": pack(weight.grad), "bias": pack(bias.grad)}
+        optimizer.step()
+        record["updates"].append(
+            {
+                "batches": batches,
+                "losses": parts,  # of each micro-batch, not yet divided
+                "grads": grads,
+                "after": {"weight": pack(weight), "bias": pack(bias)},
+            }
+        )
+    return record
