@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use citius_graph::{DType, LeafKind};
+use citius_graph::{DType, LeafKind, Shape};
 use citius_plan::{Plan, Storage};
 
 use crate::isa::Isa;
@@ -10,6 +10,9 @@ use crate::memory::{Aligned, Memory};
 use crate::pool::{Barrier, Pool};
 use crate::run::{Inputs, Slot, Tuning};
 use crate::schedule::Schedule;
+
+/// More would only wait for each other.
+const MOST_THREADS: usize = 256;
 
 /// How to run a plan.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +27,10 @@ pub struct Options {
 pub enum CpuError {
     #[error("input \"{name}\" has {found} {found_type} values, the step was compiled for {expected} {expected_type}")]
     Input { name: String, found: usize, found_type: DType, expected: usize, expected_type: DType },
+    #[error("\"{name}\" is {found} in this memory, the step was compiled for {expected}")]
+    Leaf { name: String, found: Shape, expected: Shape },
+    #[error("{0} threads are more than the {MOST_THREADS} that an executable can use")]
+    TooManyThreads(usize),
     #[error("\"{0}\" is missing from this memory: call admit() with the plan first")]
     Missing(String),
     #[error("cannot start threads: {0}")]
@@ -58,6 +65,9 @@ unsafe impl Sync for Executable {}
 impl Executable {
     /// Compiles kernels and takes memory. New leaves of the plan are admitted to `memory`.
     pub fn new(plan: Plan, memory: &mut Memory, options: Options) -> Result<Executable, CpuError> {
+        if options.threads > MOST_THREADS {
+            return Err(CpuError::TooManyThreads(options.threads));
+        }
         memory.admit(&plan);
         let isa = options.isa.unwrap_or_else(Isa::detect).min(Isa::detect());
         let cores = available_parallelism().map_or(1, |n| n.get());
@@ -79,20 +89,26 @@ impl Executable {
                 Storage::Constant(values) => {
                     let bytes = Aligned::new(values.len() * 4);
                     // SAFETY: just allocated with room for these values.
-                    unsafe { std::ptr::copy_nonoverlapping(values.as_ptr() as *const u8, bytes.pointer(), values.len() * 4) };
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(values.as_ptr() as *const u8, bytes.pointer(), values.len() * 4)
+                    };
                     pointers[id] = bytes.pointer();
                     constants.push(bytes);
                 }
                 Storage::Leaf { kind: LeafKind::Input, .. } => {}
                 Storage::Leaf { name, .. } => {
                     let leaf = memory.leaf(name).ok_or_else(|| CpuError::Missing(name.clone()))?;
+                    if leaf.shape != buffer.shape {
+                        let (name, found, expected) = (name.clone(), leaf.shape.clone(), buffer.shape.clone());
+                        return Err(CpuError::Leaf { name, found, expected });
+                    }
                     pointers[id] = leaf.bytes.pointer();
                     leaves.push((id, leaf.bytes.clone()));
                 }
             }
         }
         let tasks: Vec<Task> = plan.calls.iter().map(|call| Task::new(&call.work, &plan, isa)).collect();
-        let schedules = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
+        let schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         Ok(Executable {
             isa,
             arena,
@@ -162,7 +178,10 @@ impl Executable {
                     });
                 }
                 self.pointers[id] = pointer as *mut u8;
-            } else if !self.slots.iter().any(|s| s.name == *name) {
+            } else if let Some(slot) = self.slots.iter().find(|s| s.name == *name) {
+                // it may have been bound to data of the caller's in between
+                self.pointers[id] = slot.now;
+            } else {
                 // not bound for the run: the driver fills it for every step
                 let size = (elements * buffer.dtype.bytes()).next_multiple_of(64);
                 let (now, next) = (Aligned::new(size), Aligned::new(size));

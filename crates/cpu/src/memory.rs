@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use citius_graph::{LeafKind, Shape};
+use citius_graph::{LeafKind, Part, Shape};
 use citius_plan::{Plan, Storage};
 
 /// Memory aligned to a cache line (and to the widest vector), zeroed at first.
@@ -46,6 +46,8 @@ pub struct Leaf {
     pub kind: LeafKind,
     /// Stored as the transpose of what the user sees.
     pub transposed: bool,
+    /// Set when this is one piece of what the user sees.
+    pub part: Option<Part>,
     pub(crate) bytes: Arc<Aligned>,
 }
 
@@ -67,15 +69,15 @@ impl Memory {
     /// Makes room for the leaves of a plan; new ones get their initial values.
     pub fn admit(&mut self, plan: &Plan) {
         for buffer in &plan.buffers {
-            let Storage::Leaf { name, kind, init, transposed } = &buffer.storage else { continue };
+            let Storage::Leaf { name, kind, init, transposed, part } = &buffer.storage else { continue };
             if *kind == LeafKind::Input || self.leaves.contains_key(name) {
                 continue;
             }
             let bytes = Arc::new(Aligned::new(buffer.shape.elements() * 4));
-            let leaf = Leaf { shape: buffer.shape.clone(), kind: *kind, transposed: *transposed, bytes };
+            let (shape, part) = (buffer.shape.clone(), part.clone());
+            let leaf = Leaf { shape: shape.clone(), kind: *kind, transposed: *transposed, part: part.clone(), bytes };
             self.leaves.insert(name.clone(), leaf);
-            let mut values = vec![0.0; buffer.shape.elements()];
-            init.fill(self.seed, name, &mut values);
+            let values = init.values(self.seed, name, &shape, part.as_ref());
             self.set(name, &values);
         }
     }
@@ -113,23 +115,65 @@ impl Memory {
         }
     }
 
-    /// (shape, values) as the user sees them: a matrix stored transposed is turned.
+    /// Names of the parameters as the user knows them, whether stored whole or in pieces.
+    pub fn parameters(&self) -> Vec<String> {
+        let parameters = self.leaves.iter().filter(|(_, l)| l.kind == LeafKind::Parameter);
+        let mut names: Vec<String> =
+            parameters.map(|(name, l)| l.part.as_ref().map_or(name, |p| &p.whole).clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// (shape, values) as the user sees them: pieces are put together, a matrix stored transposed is turned.
     pub fn user_view(&self, name: &str) -> Option<(Vec<usize>, Vec<f32>)> {
-        let leaf = self.leaves.get(name)?;
-        let (dims, values) = (leaf.shape.dims(), self.get(name)?);
-        match (leaf.transposed, dims) {
-            (true, &[rows, cols]) => Some((vec![cols, rows], turned(values, rows, cols))),
-            _ => Some((dims.to_vec(), values.to_vec())),
+        let (dims, transposed, pieces) = self.pieces(name)?;
+        let mut values = vec![0.0; dims.iter().product()];
+        for piece_name in pieces {
+            let (leaf, stored) = (self.leaves.get(&piece_name)?, self.get(&piece_name)?);
+            match &leaf.part {
+                Some(part) => part.each(&leaf.shape, |i, w| values[w] = stored[i]),
+                None => values.copy_from_slice(stored),
+            }
+        }
+        match (transposed, dims.as_slice()) {
+            (true, &[rows, cols]) => Some((vec![cols, rows], turned(&values, rows, cols))),
+            _ => Some((dims, values)),
         }
     }
 
-    /// The inverse of [`Memory::user_view`].
+    /// The inverse of [`Memory::user_view`]; `false` when there is no such tensor of that size.
     pub fn set_user_view(&mut self, name: &str, values: &[f32]) -> bool {
-        let Some(leaf) = self.leaves.get(name) else { return false };
-        match (leaf.transposed, leaf.shape.dims()) {
-            (true, &[rows, cols]) if values.len() == rows * cols => self.set(name, &turned(values, cols, rows)),
-            _ => self.set(name, values),
+        let Some((dims, transposed, pieces)) = self.pieces(name) else { return false };
+        if values.len() != dims.iter().product::<usize>() {
+            return false;
         }
+        let values = match (transposed, dims.as_slice()) {
+            (true, &[rows, cols]) => turned(values, cols, rows),
+            _ => values.to_vec(),
+        };
+        pieces.iter().all(|name| {
+            let Some(leaf) = self.leaves.get(name) else { return false };
+            let mut own = values.clone();
+            if let Some(part) = &leaf.part {
+                own.truncate(leaf.shape.elements());
+                part.each(&leaf.shape, |i, w| own[i] = values[w]);
+            }
+            self.set(name, &own)
+        })
+    }
+
+    /// (stored shape of the whole, stored transposed, names of the leaves that hold it)
+    fn pieces(&self, name: &str) -> Option<(Vec<usize>, bool, Vec<String>)> {
+        if let Some(leaf) = self.leaves.get(name) {
+            return Some((leaf.shape.dims().to_vec(), leaf.transposed, vec![name.to_string()]))
+                .filter(|_| leaf.part.is_none());
+        }
+        let of_whole = |l: &Leaf| l.part.as_ref().is_some_and(|p| p.whole == name);
+        let pieces: Vec<(&String, &Leaf)> = self.leaves.iter().filter(|(_, l)| of_whole(l)).collect();
+        let (_, first) = pieces.first()?;
+        let part = first.part.as_ref()?;
+        Some((part.whole_dims(&first.shape), first.transposed, pieces.iter().map(|(n, _)| n.to_string()).collect()))
     }
 }
 

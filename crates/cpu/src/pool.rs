@@ -87,10 +87,24 @@ fn work(shared: &Shared, index: usize) {
             slot.1
         };
         if let Some(SendJob(job)) = job {
+            let _together = Together;
             // SAFETY: `Pool::run` keeps the closure alive until `finished` counts this thread.
             unsafe { (*job)(index) };
         }
         shared.finished.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Threads of a run wait for each other, so one that panics would leave the others waiting for ever: better no process than a
+/// silent one. Kernels have no reason to panic; drivers are caught before they get here.
+struct Together;
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("citius: a kernel thread panicked; this is a bug of ours, please report the message above");
+            std::process::abort();
+        }
     }
 }
 

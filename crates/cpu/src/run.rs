@@ -1,6 +1,8 @@
 //! Many steps in one go: the caller's thread feeds and observes, all threads walk the plan.
 
+use std::any::Any;
 use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -162,24 +164,11 @@ impl Executable {
     }
 
     /// `most` steps with a fixed number of threads; (steps taken, whether the driver stopped).
-    fn walk(
-        &self,
-        seed: u64,
-        first: u64,
-        most: u64,
-        threads: usize,
-        end: u64,
-        driver: &mut dyn Driver,
-    ) -> (u64, bool) {
+    fn walk(&self, seed: u64, first: u64, most: u64, threads: usize, end: u64, driver: &mut dyn Driver) -> (u64, bool) {
         let schedule = &self.schedules[threads - 1];
-        let barrier = &self.barrier;
+        let (barrier, waves) = (&self.barrier, self.plan().waves);
         let stop = AtomicBool::new(false);
-        // only thread 0 touches the driver and the count
-        struct Lead<'a>(UnsafeCell<(&'a mut dyn Driver, u64)>);
-        // SAFETY: see above: the closure below enters it on thread 0 alone.
-        unsafe impl Sync for Lead<'_> {}
-        let lead = Lead(UnsafeCell::new((driver, 0)));
-        let lead = &lead;
+        let lead = &Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None }));
         let body = |thread: usize| {
             if thread >= threads {
                 return;
@@ -189,16 +178,22 @@ impl Executable {
                 if thread == 0 {
                     // SAFETY: thread 0, and the others wait at the barrier below.
                     unsafe {
-                        let (driver, _) = &mut *lead.0.get();
                         self.advance(step);
                         if step + 1 < end {
-                            driver.feed(step + 1, &mut Slots { slots: &self.slots });
+                            (*lead.0.get()).call(&stop, |driver| {
+                                driver.feed(step + 1, &mut Slots { slots: &self.slots });
+                                Flow::Continue
+                            });
                         }
                     }
                 }
                 barrier.wait(threads);
                 let context = Context { seed, step };
-                for wave in &schedule.0[thread] {
+                for (n, wave) in schedule.waves[thread].iter().enumerate() {
+                    for part in &schedule.gathers[thread] {
+                        // SAFETY: the next step's indices were fed before the barrier.
+                        unsafe { self.tasks[part.task].ask_ahead(&part.units, n, waves) };
+                    }
                     for part in wave {
                         // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
                         unsafe { self.tasks[part.task].run(part.units.clone(), &context) };
@@ -208,11 +203,9 @@ impl Executable {
                 if thread == 0 {
                     // SAFETY: as above.
                     unsafe {
-                        let (driver, taken) = &mut *lead.0.get();
-                        *taken += 1;
-                        if driver.after(step, &Outputs { executable: self }) == Flow::Stop {
-                            stop.store(true, Ordering::Relaxed);
-                        }
+                        let lead = &mut *lead.0.get();
+                        lead.taken += 1;
+                        lead.call(&stop, |driver| driver.after(step, &Outputs { executable: self }));
                     }
                     if threads == 1 && stop.load(Ordering::Relaxed) {
                         return;
@@ -226,12 +219,47 @@ impl Executable {
                 }
             }
         };
-        if threads == 1 { body(0) } else { self.pool.run(&body) }
+        if threads == 1 {
+            body(0)
+        } else {
+            self.pool.run(&body)
+        }
         // SAFETY: all threads have left the closure.
-        let taken = unsafe { (*lead.0.get()).1 };
-        (taken, stop.load(Ordering::Relaxed))
+        let lead = unsafe { &mut *lead.0.get() };
+        if let Some(panic) = lead.panic.take() {
+            std::panic::resume_unwind(panic);
+        }
+        (lead.taken, stop.load(Ordering::Relaxed))
     }
 }
+
+/// What thread 0 alone touches during a run.
+struct Leading<'a> {
+    driver: &'a mut dyn Driver,
+    taken: u64,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Leading<'_> {
+    /// Calls the driver. Should it panic, all threads leave the run in good order before the panic goes on.
+    fn call(&mut self, stop: &AtomicBool, f: impl FnOnce(&mut dyn Driver) -> Flow) {
+        if self.panic.is_some() {
+            return;
+        }
+        match catch_unwind(AssertUnwindSafe(|| f(self.driver))) {
+            Ok(Flow::Continue) => {}
+            Ok(Flow::Stop) => stop.store(true, Ordering::Relaxed),
+            Err(panic) => {
+                self.panic = Some(panic);
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+struct Lead<'a>(UnsafeCell<Leading<'a>>);
+// SAFETY: `Executable::walk` enters it on thread 0 alone.
+unsafe impl Sync for Lead<'_> {}
 
 /// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start. The results
 /// are the same bits for any number, so trying costs nothing but time.

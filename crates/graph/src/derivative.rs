@@ -29,6 +29,8 @@ impl Graph {
             let node = &nodes[id];
             let x: Vec<Tensor> = node.inputs.iter().map(|&i| self.tensor(i)).collect();
             let attrs: &[f64] = if let Op::Map { attrs, .. } = &node.op { attrs } else { &[] };
+            // a gradient belongs to the line of the op it comes from
+            let _line = self.attributed(node.place.file, node.place.line);
             let _layer = node.place.layer.clone().map(|layer| self.scope(layer));
             let dx = ops::vjp(&node.op, &Vjp { x: &x, y: &self.tensor(id), dy: &dy, attrs });
             for (&input, d) in node.inputs.iter().zip(dx) {

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::panic::Location;
 
 /// Where in the user's program an op was written, and inside which layer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -7,12 +6,6 @@ pub struct Place {
     pub file: &'static str,
     pub line: u32,
     pub layer: Option<String>,
-}
-
-impl Place {
-    pub(crate) fn new(at: &'static Location<'static>, layer: Option<String>) -> Place {
-        Place { file: at.file(), line: at.line(), layer }
-    }
 }
 
 impl fmt::Display for Place {

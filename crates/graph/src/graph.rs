@@ -45,6 +45,38 @@ pub struct Leaf {
     pub trainable: bool,
     /// The user sees the transpose of what is stored (a weight `[out,in]` kept as `[in,out]`, so that products read it in rows).
     pub transposed: bool,
+    /// Set when the user's parameter is stored in several pieces, of which this is one.
+    pub part: Option<Part>,
+}
+
+/// A range of one axis of a parameter, stored by itself so that one thread can own it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The user's name for the whole.
+    pub whole: String,
+    /// Axis of the whole as stored.
+    pub axis: usize,
+    pub start: usize,
+    /// Size of the whole along that axis.
+    pub size: usize,
+}
+
+impl Part {
+    /// Sizes of the whole, given those of this part.
+    pub fn whole_dims(&self, own: &Shape) -> Vec<usize> {
+        let mut dims = own.dims().to_vec();
+        dims[self.axis] = self.size;
+        dims
+    }
+
+    /// Calls `f(index in the part, index in the whole)` for every element.
+    pub fn each(&self, own: &Shape, mut f: impl FnMut(usize, usize)) {
+        let inner: usize = own.dims()[self.axis + 1..].iter().product();
+        let block = own.dims()[self.axis] * inner;
+        for i in 0..own.elements() {
+            f(i, i / block * self.size * inner + self.start * inner + i % block);
+        }
+    }
 }
 
 /// Patterns of parameter names that must not be trained: `"encoder.*"` or an exact name.
@@ -73,6 +105,8 @@ pub(crate) struct Inner {
     pub error: Option<TraceError>,
     same: HashMap<(OpKey, Vec<NodeId>, Shape), NodeId>,
     scopes: Vec<String>,
+    /// Lines that ops are attributed to instead of their own; the outermost counts.
+    callers: Vec<(&'static str, u32)>,
     frozen: Frozen,
     mode: Mode,
     random_streams: u32,
@@ -99,6 +133,7 @@ impl Graph {
             error: None,
             same: HashMap::new(),
             scopes: Vec::new(),
+            callers: Vec::new(),
             frozen: Frozen::default(),
             mode,
             random_streams: 0,
@@ -122,25 +157,45 @@ impl Graph {
 
     #[track_caller]
     pub fn input_of(&self, name: &str, dims: &[usize], dtype: DType) -> Tensor {
-        self.leaf(name, LeafKind::Input, dims, dtype, Init::Zeros, false)
+        self.leaf(name, LeafKind::Input, dims, dtype, Init::Zeros, false, None)
     }
 
     /// A learned tensor. Declaring the same name again gives the same parameter.
     #[track_caller]
     pub fn parameter(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
-        self.leaf(name, LeafKind::Parameter, dims, DType::F32, init, false)
+        self.leaf(name, LeafKind::Parameter, dims, DType::F32, init, false, None)
     }
 
     /// A learned matrix `[out, in]` stored as `[in, out]`; the handle has the shape asked for.
     #[track_caller]
     pub fn parameter_stored_transposed(&self, name: &str, dims: [usize; 2], init: Init) -> Tensor {
-        self.leaf(name, LeafKind::Parameter, &[dims[1], dims[0]], DType::F32, init, true).t()
+        self.leaf(name, LeafKind::Parameter, &[dims[1], dims[0]], DType::F32, init, true, None).t()
+    }
+
+    /// Elements `range` along `axis` of the learned tensor `whole`, which is stored with `dims`, in pieces. The pieces together
+    /// start with the values that the whole would have had.
+    #[track_caller]
+    pub fn parameter_part(
+        &self,
+        whole: &str,
+        dims: &[usize],
+        axis: usize,
+        range: std::ops::Range<usize>,
+        init: Init,
+        transposed: bool,
+    ) -> Tensor {
+        let mut own = dims.to_vec();
+        own[axis] = range.len();
+        let part = Part { whole: whole.to_string(), axis, start: range.start, size: dims[axis] };
+        let name = format!("{whole}[{}..{}]", range.start, range.end);
+        let t = self.leaf(&name, LeafKind::Parameter, &own, DType::F32, init, transposed, Some(part));
+        if transposed { t.t() } else { t }
     }
 
     /// A tensor kept from step to step that the gradient does not touch.
     #[track_caller]
     pub fn state(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
-        self.leaf(name, LeafKind::State, dims, DType::F32, init, false)
+        self.leaf(name, LeafKind::State, dims, DType::F32, init, false, None)
     }
 
     /// The number of steps already taken, counted exactly by the executor, as a scalar.
@@ -202,6 +257,19 @@ impl Graph {
     pub fn scope(&self, layer: impl Into<String>) -> Scope {
         self.0.borrow_mut().scopes.push(layer.into());
         Scope(self.clone())
+    }
+
+    /// Ops recorded while the guard lives are attributed to the line that called the caller of this (a layer's `forward`),
+    /// unless an outer guard has a say.
+    #[track_caller]
+    pub fn called_here(&self) -> Caller {
+        let at = Location::caller();
+        self.attributed(at.file(), at.line())
+    }
+
+    pub(crate) fn attributed(&self, file: &'static str, line: u32) -> Caller {
+        self.0.borrow_mut().callers.push((file, line));
+        Caller(self.clone())
     }
 
     /// The first mistake made while tracing, if any.
@@ -280,7 +348,17 @@ impl Graph {
     }
 
     #[track_caller]
-    fn leaf(&self, name: &str, kind: LeafKind, dims: &[usize], dtype: DType, init: Init, transposed: bool) -> Tensor {
+    #[allow(clippy::too_many_arguments)]
+    fn leaf(
+        &self,
+        name: &str,
+        kind: LeafKind,
+        dims: &[usize],
+        dtype: DType,
+        init: Init,
+        transposed: bool,
+        part: Option<Part>,
+    ) -> Tensor {
         let shape = Shape::new(dims);
         let known = self.0.borrow().leaves.iter().find(|l| l.name == name).cloned();
         if let Some(leaf) = known {
@@ -295,14 +373,26 @@ impl Graph {
         let index = self.0.borrow().leaves.len();
         let t = self.add(Op::Leaf(index), &[], shape, dtype);
         let mut inner = self.0.borrow_mut();
-        let trainable = kind == LeafKind::Parameter && !inner.frozen.covers(name);
-        inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, transposed });
+        let known_as = part.as_ref().map_or(name, |p| &p.whole);
+        let trainable = kind == LeafKind::Parameter && !inner.frozen.covers(known_as);
+        inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, transposed, part });
         drop(inner);
         t
     }
 
     fn place(&self, at: &'static Location<'static>) -> Place {
-        Place::new(at, self.0.borrow().scopes.last().cloned())
+        let inner = self.0.borrow();
+        let (file, line) = inner.callers.first().copied().unwrap_or((at.file(), at.line()));
+        Place { file, line, layer: inner.scopes.last().cloned() }
+    }
+}
+
+/// Guard of [`Graph::called_here`].
+pub struct Caller(Graph);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().callers.pop();
     }
 }
 

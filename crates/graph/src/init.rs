@@ -1,4 +1,4 @@
-use crate::random;
+use crate::{Part, Shape, random};
 
 /// What a parameter or state tensor holds before the first step.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -10,6 +10,20 @@ pub enum Init {
 }
 
 impl Init {
+    /// The values a leaf starts with. A part of a parameter gets those that the whole would have had there.
+    pub fn values(self, seed: u64, name: &str, shape: &Shape, part: Option<&Part>) -> Vec<f32> {
+        let mut own = vec![0.0; shape.elements()];
+        match part {
+            None => self.fill(seed, name, &mut own),
+            Some(part) => {
+                let mut whole = vec![0.0; part.whole_dims(shape).iter().product()];
+                self.fill(seed, &part.whole, &mut whole);
+                part.each(shape, |i, w| own[i] = whole[w]);
+            }
+        }
+        own
+    }
+
     /// Fills `out` from a generator keyed by `(seed, name)`: the values do not depend on the order of declaration.
     pub fn fill(self, seed: u64, name: &str, out: &mut [f32]) {
         let key = random::key_of_name(seed, name);

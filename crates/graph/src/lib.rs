@@ -25,7 +25,7 @@ mod verify;
 
 pub use dtype::DType;
 pub use error::{Place, TraceError};
-pub use graph::{Frozen, Graph, Leaf, LeafKind, Mode, Node, NodeId, Scope};
+pub use graph::{Caller, Frozen, Graph, Leaf, LeafKind, Mode, Node, NodeId, Part, Scope};
 pub use init::Init;
 pub use ops::{Op, Reduction};
 pub use shape::Shape;

@@ -2,7 +2,7 @@ use citius_graph::{Graph, Init, Tensor, TraceError};
 
 use crate::clip::global_norm;
 use crate::schedules::{Schedule, ScheduleConfig};
-use crate::{Clip, Optimizer, Update};
+use crate::{Clip, Optimizer, Update, awake_units};
 
 /// How a loss becomes new parameters.
 pub struct Learning {
@@ -12,7 +12,8 @@ pub struct Learning {
     pub clip: Option<Clip>,
     /// Steps whose gradients are averaged into one update.
     pub accumulate: usize,
-    /// Whether to record the sums of squares of gradients, updates and weights, one scalar each per parameter.
+    /// Whether to record the sums of squares of gradients, updates and weights, one scalar each per parameter, and which units
+    /// got a gradient.
     pub probes: bool,
 }
 
@@ -125,12 +126,20 @@ impl Learning {
                 g.output(&format!("probe.grad.{name}"), &gradients[i].square().sum_all());
                 g.output(&format!("probe.update.{name}"), &(&value - parameter).square().sum_all());
                 g.output(&format!("probe.weight.{name}"), &parameter.square().sum_all());
+                if is_bias(&name) {
+                    awake_units(&name, &gradients[i]);
+                }
             }
             learned.parameters.push(LearnedParameter { name, gradient: gradients[i].clone(), value });
         }
         g.check()?;
         Ok(learned)
     }
+}
+
+/// `0.bias`, or a part of it: `0.bias[0..64]`.
+fn is_bias(name: &str) -> bool {
+    name.split('[').next().unwrap_or(name).ends_with(".bias")
 }
 
 #[track_caller]
@@ -149,7 +158,7 @@ fn report_unreached(g: &Graph, names: &[String], gradients: &[Option<Tensor>]) {
 /// Which steps of an accumulation update, k steps each.
 struct Pace {
     graph: Graph,
-    /// Updates made before this step: ⌊step/k⌋.
+    /// Updates made before this step.
     made: Tensor,
     /// 1 in the k-th step, 0 in the others.
     applies: Tensor,
@@ -158,10 +167,13 @@ struct Pace {
 impl Pace {
     #[track_caller]
     fn new(g: &Graph, k: usize) -> Pace {
-        // ½ more: no rounding of the quotient can cross a whole number
-        let made = ((g.step() + 0.5) / k as f64).floor();
-        let after = ((g.step() + 1.5) / k as f64).floor();
-        Pace { graph: g.clone(), applies: made.lt(&after), made }
+        // counted by itself: the step number is a rounded f32 after 2²⁴ steps
+        let phase = g.state("accumulate.phase", &[], Init::Zeros);
+        let applies = phase.ge(&g.scalar(k as f64 - 1.0));
+        g.assign(&phase, &applies.choose(&g.scalar(0.0), &(&phase + 1.0)));
+        // ¼ more: no rounding of the quotient can cross a whole number
+        let made = ((g.step() - &phase) / k as f64 + 0.25).floor();
+        Pace { graph: g.clone(), applies, made }
     }
 
     /// The gradient summed since the last update, kept as `{name}.accumulated` and emptied by an update.
@@ -196,8 +208,8 @@ mod tests {
         assert!(outputs.contains(&"probe.update.2.weight".into()));
         let states: Vec<String> =
             g.leaves().into_iter().filter(|l| l.kind == LeafKind::State).map(|l| l.name).collect();
-        assert!(states.contains(&"0.weight.exp_avg".into()) && states.len() == 1 + 2 * 4, "{states:?}");
-        assert_eq!(g.updates().len(), 1 + 3 * 4);
+        assert!(states.contains(&"0.weight.exp_avg".into()) && states.len() == 2 + 2 * 4, "{states:?}");
+        assert_eq!(g.updates().len(), 2 + 3 * 4);
     }
 
     #[test]

@@ -63,5 +63,5 @@ pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
 pub use models::{Mlp, mlp};
 pub use module::Module;
 pub use optim::{Adam, AdamW, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
-pub use probes::active_units;
+pub use probes::awake_units;
 pub use schedules::{Plateau, PlateauWatch, Schedule, ScheduleConfig};

@@ -1,15 +1,11 @@
-use citius_graph::{Init, Mode, Tensor};
+use citius_graph::{Init, Tensor};
 
-/// Keeps, per unit, the largest value `h` `[…,width]` has had: state `probe.active.{path}` `[width]`, 0 at the start. Units still
-/// at 0 after an epoch were never active. Records nothing in eval mode.
+/// Keeps, for each unit, the largest gradient its bias has had: state `probe.awake.{bias}`, 0 at the start. A unit still at 0
+/// after an epoch learned nothing from any row: a relu that is never active, or an output nobody reads. One comparison inside
+/// the bias's own update, so it costs nothing to always have.
 #[track_caller]
-pub fn active_units(h: &Tensor, path: &str) {
-    let g = h.graph();
-    let (Mode::Train, Some(&width)) = (g.mode(), h.dims().last()) else { return };
-    if h.elements() == 0 {
-        return;
-    }
-    let largest = g.state(&format!("probe.active.{path}"), &[width], Init::Zeros);
-    let batch: Vec<usize> = (0..h.rank() - 1).collect();
-    g.assign(&largest, &largest.maximum(&h.max(&batch, false)));
+pub fn awake_units(bias: &str, gradient: &Tensor) {
+    let g = gradient.graph();
+    let largest = g.state(&format!("probe.awake.{bias}"), &gradient.dims(), Init::Zeros);
+    g.assign(&largest, &largest.maximum(&gradient.abs()));
 }

@@ -25,7 +25,9 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
     materialise::untranspose_products(&mut draft);
     materialise::choose_stored(&mut draft);
     materialise::absorb_gathers(&mut draft);
+    let mut stored = draft.stored.clone();
     loop {
+        draft.stored = stored.clone();
         fuse::form_kernels(&mut draft);
         fuse::merge_loops(&mut draft, Join::Updates);
         fuse::merge_loops(&mut draft, Join::Plain);
@@ -40,8 +42,10 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
                 verify::verify(&plan).map_err(CompileError::Internal)?;
                 return Ok(plan);
             }
-            // a reduction whose input does not walk evenly: store that input and start over
-            Err(Stuck { value: Some(value), .. }) if draft.stored.insert(value) => {}
+            // a reduction whose input does not walk evenly: store that input, fold it by itself, and start over
+            Err(Stuck { value: Some(value), .. }) if draft.apart.insert(value) => {
+                stored.insert(value);
+            }
             Err(stuck) => return Err(CompileError::Internal(stuck.why)),
         }
     }
@@ -57,7 +61,8 @@ fn assemble(draft: &mut Draft, waves: &[usize]) -> Result<Plan, Stuck> {
     let buffers = allocate(draft);
     let mut calls = Vec::new();
     for (kernel, &wave) in draft.kernels.iter().zip(waves) {
-        let value = kernel.roots.iter().find(|r| r.fold.is_some()).map(|r| r.value);
+        let fold = |r: &&Root| r.fold.is_some() && !draft.apart.contains(&r.value);
+        let value = kernel.roots.iter().find(fold).map(|r| r.value);
         let work = lower::lower(draft, kernel).map_err(|why| Stuck { value, why })?;
         if !is_empty(&work) {
             let cost = cost(&work, &buffers);
@@ -85,7 +90,7 @@ fn allocate(draft: &mut Draft) -> Vec<Buffer> {
             Op::Leaf(i) => {
                 let leaf = &draft.leaves[*i];
                 let (name, kind) = (leaf.name.clone(), leaf.kind);
-                Storage::Leaf { name, kind, init: leaf.init, transposed: leaf.transposed }
+                Storage::Leaf { name, kind, init: leaf.init, transposed: leaf.transposed, part: leaf.part.clone() }
             }
             Op::Step => Storage::Step,
             Op::Iota => Storage::Constant((0..node.shape.elements()).map(|i| i as f32).collect()),

@@ -26,6 +26,8 @@ pub struct Draft {
     pub stored: HashSet<NodeId>,
     /// Stored nodes that are the end of a chain gather → cast → scale → shift, with that chain.
     pub gathered: HashMap<NodeId, GatherChain>,
+    /// Stored values whose folds must stay kernels of their own.
+    pub apart: HashSet<NodeId>,
     pub kernels: Vec<Kernel>,
     /// Where each stored node lives.
     pub buffer_of: HashMap<NodeId, BufferId>,
@@ -86,6 +88,7 @@ impl Draft {
             updates: graph.updates(),
             stored: HashSet::new(),
             gathered: HashMap::new(),
+            apart: HashSet::new(),
             kernels: Vec::new(),
             buffer_of: HashMap::new(),
         }
@@ -127,7 +130,6 @@ impl Draft {
         }
         users
     }
-
 
     /// In memory before the step begins.
     pub fn is_given(&self, id: NodeId) -> bool {
@@ -198,7 +200,8 @@ impl Draft {
             return Source::Load;
         }
         let node = &self.nodes[id];
-        let recut = matches!(node.op, Op::Reshape) && !access::only_ones_differ(&node.shape, &self.nodes[node.inputs[0]].shape);
+        let recut =
+            matches!(node.op, Op::Reshape) && !access::only_ones_differ(&node.shape, &self.nodes[node.inputs[0]].shape);
         if !recut {
             return Source::Compute;
         }

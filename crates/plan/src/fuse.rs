@@ -128,13 +128,14 @@ fn merged(draft: &Draft, links: &Links, join: Join, i: usize, j: usize) -> Optio
         Join::Plain => roots().all(|r| r.fold.is_none()),
         Join::Any => true,
     };
-    if !allowed || space != other || !folds_agree(a, b) {
+    let apart = roots().any(|r| r.fold.is_some() && draft.apart.contains(&r.value));
+    if !allowed || apart || space != other || !folds_agree(a, b) {
         return None;
     }
     let loaded = |k: usize| links.loads[k].iter().map(|l| l.0).collect::<HashSet<_>>();
     let (la, lb) = (loaded(i), loaded(j));
     let feeds = |k: &Kernel, l: &HashSet<NodeId>| k.roots.iter().any(|r| r.defines.is_some_and(|d| l.contains(&d)));
-    let shared = la.intersection(&lb).any(|&n| draft.nodes[n].shape.elements() > 1);
+    let shared = la.intersection(&lb).any(|&n| space.is_empty() || draft.nodes[n].shape.elements() > 1);
     // a call costs more than the work on one number
     let scalars = space.is_empty() && links.before[i] == links.before[j];
     if !(feeds(a, &lb) || feeds(b, &la) || shared || scalars) || links.lengthens(i, j) || links.meet_elsewhere(i, j) {
@@ -189,6 +190,10 @@ fn epilogue(draft: &Draft, links: &Links, i: usize, j: usize, product: NodeId) -
     let folds = b.roots.iter().any(|r| r.fold.is_some());
     let reads_product = links.loads[j].iter().any(|l| l.0 == product);
     if folds || !same_axes || !reads_product || *space != draft.loop_space(product) || links.meet_elsewhere(i, j) {
+        return None;
+    }
+    // a product must not wait for what only its epilogue needs: two halves of a sum run side by side
+    if links.before(j, i) > links.before[i] {
         return None;
     }
     let operands: Vec<NodeId> = draft.nodes[product].inputs.iter().map(|&n| draft.base(n)).collect();
@@ -291,6 +296,12 @@ impl Links {
         }
         order.extend((0..waiting.len()).filter(|&k| waiting[k] > 0));
         order
+    }
+
+    /// The wave in which kernel `k` could run if it did not wait for `without`.
+    fn before(&self, k: usize, without: usize) -> usize {
+        let into = |p: &usize| *p != without && self.next[*p].contains(&k);
+        (0..self.next.len()).filter(into).map(|p| self.before[p] + 1).max().unwrap_or(0)
     }
 
     /// Would these two as one kernel make the longest chain longer?

@@ -100,6 +100,18 @@ pub fn choose_stored(draft: &mut Draft) {
             flops[id] = 0;
         }
     }
+    // what was stored meanwhile may have cut a view in two
+    loop {
+        let before = draft.stored.len();
+        for &id in &order {
+            if let (Op::Matmul { .. }, &[_, right]) = (&draft.nodes[id].op, draft.nodes[id].inputs.as_slice()) {
+                rows(draft, right);
+            }
+        }
+        if draft.stored.len() == before {
+            break;
+        }
+    }
 }
 
 /// Pass `absorb_gathers`: gather → cast → ·scale → +shift, each used once, is one gather that widens as it copies.
@@ -177,7 +189,8 @@ fn last_axis_is_contiguous(draft: &Draft, mut id: NodeId, mut axis: usize) -> bo
     loop {
         let node = &draft.nodes[id];
         if draft.stored.contains(&id) || node.shape.dims()[axis] == 1 {
-            return draft.nodes[id].shape.dims()[axis] == 1 || axis == node.shape.rank() - 1;
+            let wider = &node.shape.dims()[axis + 1..];
+            return node.shape.dims()[axis] == 1 || wider.iter().all(|&d| d == 1);
         }
         let Some(&input) = node.inputs.first() else { return true };
         let from = &draft.nodes[input].shape;
@@ -190,6 +203,14 @@ fn last_axis_is_contiguous(draft: &Draft, mut id: NodeId, mut axis: usize) -> bo
                     return false;
                 }
                 axis -= extra;
+            }
+            Op::Reshape if access::only_ones_differ(&node.shape, from) => {
+                let wide = |dims: &[usize]| (0..dims.len()).filter(|&a| dims[a] != 1).collect::<Vec<_>>();
+                let nth = wide(node.shape.dims()).iter().position(|&a| a == axis);
+                match nth.map(|n| wide(from.dims())[n]) {
+                    Some(a) => axis = a,
+                    None => return true,
+                }
             }
             _ => return axis == node.shape.rank() - 1,
         }

@@ -1,6 +1,6 @@
 //! What `compile` hands to an executor.
 
-use citius_graph::{DType, Init, LeafKind, Shape};
+use citius_graph::{DType, Init, LeafKind, Part, Shape};
 
 use crate::cost::Cost;
 use crate::program::{Program, Var};
@@ -33,7 +33,7 @@ pub enum Storage {
     /// Byte offset into the arena.
     Scratch { offset: usize },
     /// Owned outside the plan: inputs are bound before each step, parameters and states live across steps and plans.
-    Leaf { name: String, kind: LeafKind, init: Init, transposed: bool },
+    Leaf { name: String, kind: LeafKind, init: Init, transposed: bool, part: Option<Part> },
     /// Fixed contents.
     Constant(Vec<f32>),
     /// One f32: the number of steps already taken.

@@ -61,13 +61,11 @@ impl Program {
                 _ => None,
             };
             self.instrs[i] = match self.instrs[i] {
-                Instr::Binary(Binary::Add, a, b) => {
-                    match (product(a, &self.instrs), product(b, &self.instrs)) {
-                        (Some((x, y)), _) => Instr::MulAdd(x, y, b),
-                        (None, Some((x, y))) => Instr::MulAdd(x, y, a),
-                        (None, None) => self.instrs[i],
-                    }
-                }
+                Instr::Binary(Binary::Add, a, b) => match (product(a, &self.instrs), product(b, &self.instrs)) {
+                    (Some((x, y)), _) => Instr::MulAdd(x, y, b),
+                    (None, Some((x, y))) => Instr::MulAdd(x, y, a),
+                    (None, None) => self.instrs[i],
+                },
                 Instr::Binary(Binary::Sub, a, b) => match product(b, &self.instrs) {
                     Some((x, y)) => Instr::NegMulAdd(x, y, a),
                     None => self.instrs[i],

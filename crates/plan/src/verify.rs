@@ -12,7 +12,8 @@ pub fn verify(plan: &Plan) -> Result<(), String> {
         }
         let (reads, writes) = call.work.touches();
         for &id in &reads {
-            let scratch = matches!(plan.buffers[id].storage, Storage::Scratch { .. });
+            let empty = plan.buffers[id].shape.elements() == 0;
+            let scratch = matches!(plan.buffers[id].storage, Storage::Scratch { .. }) && !empty;
             match written[id] {
                 None if scratch => return fail(format!("reads b{id} before it is written")),
                 Some(wave) if wave >= call.wave && !writes.contains(&id) => {
@@ -26,6 +27,45 @@ pub fn verify(plan: &Plan) -> Result<(), String> {
                 return fail(format!("writes the constant b{id}"));
             }
             written[id] = Some(call.wave);
+        }
+    }
+    no_overlap(plan)
+}
+
+/// Scratch buffers whose waves overlap do not share bytes.
+fn no_overlap(plan: &Plan) -> Result<(), String> {
+    let mut life: Vec<Option<(usize, usize)>> = vec![None; plan.buffers.len()];
+    for call in &plan.calls {
+        let (reads, writes) = call.work.touches();
+        for id in reads.into_iter().chain(writes) {
+            let (first, last) = life[id].unwrap_or((call.wave, call.wave));
+            life[id] = Some((first.min(call.wave), last.max(call.wave)));
+        }
+    }
+    for &(_, id) in &plan.outputs {
+        life[id] = life[id].map(|(first, _)| (first, plan.waves));
+    }
+    let placed: Vec<(usize, usize, usize, (usize, usize))> = plan
+        .buffers
+        .iter()
+        .enumerate()
+        .filter_map(|(id, b)| match (&b.storage, life[id]) {
+            (Storage::Scratch { offset }, Some(life)) => {
+                Some((id, *offset, offset + b.shape.elements() * b.dtype.bytes(), life))
+            }
+            _ => None,
+        })
+        .collect();
+    for (n, a) in placed.iter().enumerate() {
+        for b in &placed[..n] {
+            let same_time = a.3.0 <= b.3.1 && b.3.0 <= a.3.1;
+            let same_place = a.1 < b.2 && b.1 < a.2;
+            if same_time && same_place {
+                return Err(format!("b{} and b{} overlap in the arena", a.0, b.0));
+            }
+            if a.2 > plan.scratch_bytes {
+                return Err(format!("b{} ends at {} of {} bytes", a.0, a.2, plan.scratch_bytes));
+            }
         }
     }
     Ok(())
@@ -52,6 +92,20 @@ fn inside(plan: &Plan, work: &Work) -> Result<(), String> {
             }
             m.operands.iter().try_for_each(|o| check(o, &m.outer, m.m, m.n))
         }
-        Work::Gather(_) | Work::Scatter(_) | Work::Random(_) | Work::ArgMax(_) => Ok(()),
+        Work::Gather(g) => {
+            sizes(plan, &[(g.table, g.table_rows * g.width), (g.indices, g.rows), (g.out, g.rows * g.width)])
+        }
+        Work::Scatter(s) => {
+            sizes(plan, &[(s.values, s.rows * s.width), (s.indices, s.rows), (s.out, s.table_rows * s.width)])
+        }
+        Work::Random(r) => sizes(plan, &[(r.out, r.elements)]),
+        Work::ArgMax(a) => sizes(plan, &[(a.input, a.rows * a.cols), (a.out, a.rows)]),
     }
+}
+
+fn sizes(plan: &Plan, expected: &[(BufferId, usize)]) -> Result<(), String> {
+    let wrong = expected.iter().find(|(id, n)| plan.buffers[*id].shape.elements() != *n);
+    wrong.map_or(Ok(()), |(id, n)| {
+        Err(format!("b{id} has {} elements, {n} expected", plan.buffers[*id].shape.elements()))
+    })
 }

@@ -10,6 +10,7 @@
 
 pub mod cases;
 mod compare;
+mod cpu;
 mod evaluate;
 pub mod finite;
 pub mod golden;
@@ -17,5 +18,6 @@ mod reference;
 
 pub use cases::{Case, big_ops, composed, map_ops};
 pub use compare::{Tolerance, compare};
+pub use cpu::Cpu;
 pub use evaluate::{Evaluate, Naive, Values};
 pub use reference::Reference;

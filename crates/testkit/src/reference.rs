@@ -1,7 +1,7 @@
 //! Evaluates a graph node by node in f64, each op by its definition. Slow and plain: what executors are held against.
 
 use citius_graph::scalar::Binary;
-use citius_graph::{Graph, Init, LeafKind, Node, Op, Reduction, Shape, random};
+use citius_graph::{Graph, Leaf, LeafKind, Node, Op, Reduction, Shape, random};
 
 use crate::Values;
 
@@ -18,14 +18,13 @@ impl Reference {
     /// Parameters and states start from their `Init` under `seed`.
     pub fn new(graph: &Graph, seed: u64) -> Reference {
         let nodes = graph.nodes();
-        let start = |node: usize, init: Init, name: &str| {
-            let mut values = vec![0f32; nodes[node].shape.elements()];
-            init.fill(seed, name, &mut values);
+        let start = |l: &Leaf| -> Vec<f64> {
+            let values = l.init.values(seed, &l.name, &graph.tensor(l.node).shape(), l.part.as_ref());
             values.into_iter().map(f64::from).collect()
         };
         let leaves = graph.leaves();
         let kept = leaves.iter().filter(|l| l.kind != LeafKind::Input);
-        let state = kept.map(|l| (l.name.clone(), start(l.node, l.init, &l.name))).collect();
+        let state = kept.map(|l| (l.name.clone(), start(l))).collect();
         Reference { graph: graph.clone(), nodes, seed, steps: 0, state }
     }
 
@@ -219,6 +218,7 @@ fn row_number(row: f64, rows: usize) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use citius_graph::Init;
 
     #[test]
     fn updates_are_assigned_together_and_steps_counted() {

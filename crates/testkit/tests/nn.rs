@@ -3,7 +3,7 @@
 use citius_graph::{DType, Frozen, Graph, Init, Mode, Tensor};
 use citius_nn::schedules::{Cosine, Plateau};
 use citius_nn::{
-    Activation, Adam, AdamW, Clip, Dropout, Learning, Linear, Module, RmsProp, Sgd, active_units, cross_entropy, mlp,
+    Activation, Adam, AdamW, Clip, Dropout, Learning, Linear, Module, RmsProp, Sgd, awake_units, cross_entropy, mlp,
     mse,
 };
 use citius_testkit::{Evaluate, Naive, Reference, Tolerance, Values, cases::numbers, compare};
@@ -43,13 +43,13 @@ fn dropout_of_everything_is_zero_with_gradient_zero() {
 }
 
 #[test]
-fn a_unit_that_was_active_once_stays_so() {
+fn a_unit_that_was_awake_once_stays_so() {
     let g = Graph::new();
-    active_units(&g.input("h", &[2, 1, 3]), "1");
+    awake_units("0.bias", &g.input("h", &[3]));
     let mut r = Reference::new(&g, 0);
-    r.step(&values(&[("h", &[0.0, 0.5, 0.0, 0.0, 0.25, 0.0])])).unwrap();
-    r.step(&values(&[("h", &[0.0, 0.1, 0.0, 0.0, 0.0, 2.0])])).unwrap();
-    assert_eq!(r.get("probe.active.1"), Some(&[0.0, 0.5, 2.0][..]));
+    r.step(&values(&[("h", &[0.0, -0.5, 0.0])])).unwrap();
+    r.step(&values(&[("h", &[0.0, 0.1, 2.0])])).unwrap();
+    assert_eq!(r.get("probe.awake.0.bias"), Some(&[0.0, 0.5, 2.0][..]));
 }
 
 #[test]
@@ -176,5 +176,32 @@ fn every_activation_learns() {
         let mut r = Reference::new(&g, 0);
         let losses: Vec<f64> = (0..60).map(|_| r.step(&batch).unwrap()["loss"][0]).collect();
         assert!(losses[59] < losses[0], "{activation}: {} to {}", losses[0], losses[59]);
+    }
+}
+
+/// A wide hidden layer is stored and computed in strips; the function and its parameters stay those of the plain layers.
+#[test]
+fn a_split_layer_is_the_plain_layers() {
+    let (inputs, width, outputs) = (90, 50, 3);
+    let loss = |split: bool| {
+        let g = Graph::new();
+        let x = g.input("x", &[4, inputs]);
+        let y = match split {
+            true => mlp(&[inputs, width, outputs], Activation::Relu, 0.0).forward(&x),
+            false => {
+                let h = Linear::new("0", inputs, width).forward(&x).relu();
+                Linear::new("2", width, outputs).forward(&h)
+            }
+        };
+        Learning::new(Adam::default(), 1e-2).record(&mse(&y, &g.input("y", &[4, outputs]))).unwrap();
+        let input = values(&[("x", &numbers("x", 4 * inputs)), ("y", &numbers("y", 4 * outputs))]);
+        let mut r = Reference::new(&g, 7);
+        let losses: Vec<f64> = (0..5).map(|_| r.step(&input).unwrap()["loss"][0]).collect();
+        (losses, g.leaves().len())
+    };
+    let ((whole, few), (strips, many)) = (loss(false), loss(true));
+    assert!(many > few, "nothing was split");
+    for (a, b) in whole.iter().zip(&strips) {
+        assert!((a - b).abs() < 1e-9 * a.abs(), "{whole:?} {strips:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! Rows of a table by number: the batch. Bytes widen to f32 and are scaled as they are copied; rows of the next batch are
-//! asked for ahead, so that memory latency overlaps with this step's arithmetic.
+//! asked for while this step computes.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ impl GatherTask {
         let (from, to) = (plan.buffers[work.table].dtype, plan.buffers[work.out].dtype);
         let null = std::ptr::null_mut();
         GatherTask {
-            prefetch: work.table_rows * work.width * from.bytes() > PREFETCH_FROM,
+            prefetch: false,
             rows_per_unit: (1024 / work.width.max(1)).max(1),
             work: work.clone(),
             from,
@@ -46,6 +46,8 @@ impl GatherTask {
         self.table = pointers[self.work.table];
         self.indices = pointers[self.work.indices] as *const i32;
         self.next = next(self.work.indices).map_or(std::ptr::null(), |p| p as *const i32);
+        let bytes = self.work.table_rows * self.work.width * self.from.bytes();
+        self.prefetch = bytes > PREFETCH_FROM && !self.next.is_null();
         self.out = pointers[self.work.out];
     }
 
@@ -65,10 +67,34 @@ impl GatherTask {
         self.rows(rows)
     }
 
+    /// Rows of f32 or bytes by masked vectors; the rest as on other machines.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
     unsafe fn rows_avx512(&self, rows: Range<usize>) {
-        self.rows(rows)
+        use std::arch::x86_64::*;
+        let width = self.work.width;
+        if self.to != DType::F32 || self.from == DType::I32 || width == 1 {
+            return self.rows(rows);
+        }
+        let (scale, shift) = self.work.affine.unwrap_or((1.0, 0.0));
+        let (scale, shift) = (_mm512_set1_ps(scale), _mm512_set1_ps(shift));
+        let row_bytes = width * self.from.bytes();
+        for r in rows {
+            let from = self.table.add(self.row(r) * row_bytes);
+            let to = (self.out as *mut f32).add(r * width);
+            for c in (0..width).step_by(16) {
+                let mask = if width - c >= 16 { 0xFFFF } else { (1u16 << (width - c)) - 1 };
+                let x = match self.from {
+                    DType::U8 => {
+                        let bytes = _mm_maskz_loadu_epi8(mask, from.add(c) as *const i8);
+                        _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+                    }
+                    DType::F32 | DType::I32 => _mm512_maskz_loadu_ps(mask, (from as *const f32).add(c)),
+                };
+                let y = if self.work.affine.is_some() { _mm512_fmadd_ps(x, scale, shift) } else { x };
+                _mm512_mask_storeu_ps(to.add(c), mask, y);
+            }
+        }
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -79,12 +105,10 @@ impl GatherTask {
 
     #[inline(always)]
     unsafe fn rows(&self, rows: Range<usize>) {
-        let (width, table_rows) = (self.work.width, self.work.table_rows);
+        let width = self.work.width;
         let row_bytes = width * self.from.bytes();
         for r in rows {
-            let index = *self.indices.add(r) as usize;
-            let index = if index < table_rows { index } else { 0 };
-            let from = self.table.add(index * row_bytes);
+            let from = self.table.add(self.row(r) * row_bytes);
             let to = self.out.add(r * width * self.to.bytes());
             match (self.from, self.to) {
                 (DType::F32, DType::F32) => self.widen(from as *const f32, to as *mut f32, |x| x),
@@ -94,11 +118,31 @@ impl GatherTask {
                     std::ptr::copy_nonoverlapping(from, to, row_bytes)
                 }
             }
-            if self.prefetch && !self.next.is_null() {
-                let ahead = *self.next.add(r) as usize;
-                if ahead < table_rows {
-                    prefetch(self.table.add(ahead * row_bytes), row_bytes);
-                }
+        }
+    }
+
+    /// The table row for position `r`, row 0 for one that does not exist.
+    #[inline(always)]
+    unsafe fn row(&self, r: usize) -> usize {
+        let index = *self.indices.add(r) as usize;
+        if index < self.work.table_rows { index } else { 0 }
+    }
+
+    /// Asks memory for what these units will read in the next step: part `n` of `of`. A few lines at a time, between kernels:
+    /// all at once would wait for the processor's few outstanding misses.
+    ///
+    /// SAFETY: as `Task::run`; the next batch's indices are complete.
+    pub unsafe fn ask_ahead(&self, units: &Range<usize>, n: usize, of: usize) {
+        if !self.prefetch {
+            return;
+        }
+        let row_bytes = self.work.width * self.from.bytes();
+        let first = units.start * self.rows_per_unit;
+        let rows = (units.end * self.rows_per_unit).min(self.work.rows) - first;
+        for r in first + rows * n / of..first + rows * (n + 1) / of {
+            let ahead = *self.next.add(r) as usize;
+            if ahead < self.work.table_rows {
+                prefetch(self.table.add(ahead * row_bytes), row_bytes);
             }
         }
     }
@@ -106,6 +150,10 @@ impl GatherTask {
     #[inline(always)]
     unsafe fn widen<T: Copy>(&self, from: *const T, to: *mut f32, value: impl Fn(T) -> f32) {
         let width = self.work.width;
+        if width == 1 && self.work.affine.is_none() {
+            *to = value(*from);
+            return;
+        }
         match self.work.affine {
             Some((scale, shift)) => (0..width).for_each(|c| *to.add(c) = value(*from.add(c)) * scale + shift),
             None => (0..width).for_each(|c| *to.add(c) = value(*from.add(c))),

@@ -20,11 +20,14 @@ pub struct LoopTask {
     work: Loop,
     kernel: Kernel,
     cut: Cut,
-    bases: Vec<*mut u8>,
+    /// First element of each operand; generated code keeps moving copies in the second half.
+    bases: Vec<UnsafeCell<*mut u8>>,
     /// Folds over everything that is cut into several units: one value per unit and fold, combined in order by whoever
     /// finishes last.
     partials: Vec<UnsafeCell<f32>>,
     finished: AtomicUsize,
+    /// All units together are one call of the kernel on the operands as they are bound.
+    in_one_go: bool,
 }
 
 enum Kernel {
@@ -48,9 +51,10 @@ impl LoopTask {
         LoopTask {
             kernel: Kernel::new(work, isa),
             cut,
-            bases: vec![std::ptr::null_mut(); work.operands.len()],
+            bases: (0..2 * work.operands.len()).map(|_| UnsafeCell::new(std::ptr::null_mut())).collect(),
             partials: (0..partials).map(|_| UnsafeCell::new(0.0)).collect(),
             finished: AtomicUsize::new(0),
+            in_one_go: work.outer.is_empty() && partials == 0,
             work: work.clone(),
         }
     }
@@ -58,7 +62,7 @@ impl LoopTask {
     pub fn bind(&mut self, pointers: &[*mut u8]) {
         for (base, o) in self.bases.iter_mut().zip(&self.work.operands) {
             // SAFETY: the offset is inside the buffer (plan verifier).
-            *base = unsafe { pointers[o.buffer].add(o.offset * o.dtype.bytes()) };
+            *base.get_mut() = unsafe { pointers[o.buffer].add(o.offset * o.dtype.bytes()) };
         }
     }
 
@@ -68,6 +72,11 @@ impl LoopTask {
 
     /// SAFETY: as `Task::run`.
     pub unsafe fn run(&self, units: Range<usize>) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Kernel::Generated(kernel), true) = (&self.kernel, self.in_one_go && units.len() == self.cut.units()) {
+            // one thread alone has all units, so nobody else reads the moving half
+            return kernel.run(UnsafeCell::raw_get(self.bases.as_ptr()), self.work.rows, self.work.cols);
+        }
         let per_outer = self.cut.units();
         let split_fold = !self.partials.is_empty();
         let mut unit = units.start;
@@ -79,7 +88,7 @@ impl LoopTask {
             let mut table = [std::ptr::null_mut::<u8>(); 2 * MOST_OPERANDS];
             for (i, o) in self.work.operands.iter().enumerate() {
                 let elements = outer_offset(o, &self.work.outer, outer) + rows.start * o.row + cols.start * o.col;
-                table[i] = self.bases[i].add(elements * o.dtype.bytes());
+                table[i] = (*self.bases[i].get()).add(elements * o.dtype.bytes());
             }
             if split_fold {
                 let whole = self.work.folds.iter().filter(|f| f.whole).count();
@@ -105,12 +114,13 @@ impl LoopTask {
                 FoldKind::Sum => parts.map(|p| p as f64).sum::<f64>() as f32,
                 FoldKind::Max => parts.fold(f32::NEG_INFINITY, crate::math::max),
             };
-            *(self.bases[fold.operand] as *mut f32) = value;
+            *(*self.bases[fold.operand].get() as *mut f32) = value;
         }
     }
 }
 
-fn outer_offset(o: &Operand, sizes: &[usize], mut index: usize) -> usize {
+#[inline]
+pub fn outer_offset(o: &Operand, sizes: &[usize], mut index: usize) -> usize {
     let mut offset = 0;
     for axis in (0..sizes.len()).rev() {
         offset += index % sizes[axis] * o.outer[axis];
@@ -171,7 +181,7 @@ impl Kernel {
             #[cfg(not(target_arch = "x86_64"))]
             Kernel::Interpreted(Isa::Avx2 | Isa::Avx512) => interpret::<false>(work, table, rows, cols),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Generated(kernel) => kernel.run(table, rows, cols),
+            Kernel::Generated(kernel) => kernel.run(table.as_mut_ptr(), rows, cols),
         }
     }
 }

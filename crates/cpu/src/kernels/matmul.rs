@@ -8,7 +8,7 @@ use citius_plan::{Matmul, Operand};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
-use crate::kernels::loops::MOST_OPERANDS;
+use crate::kernels::loops::{MOST_OPERANDS, outer_offset};
 
 pub struct MatmulTask {
     work: Matmul,
@@ -69,20 +69,17 @@ impl MatmulTask {
         let work = &self.work;
         let (tile_rows, tile_cols) = self.tile();
         let (bands, panels) = (work.m.div_ceil(tile_rows), work.n.div_ceil(tile_cols));
-        for unit in units {
+        let mut unit = units.start;
+        while unit < units.end {
             let (outer, tile) = (unit / (bands * panels), unit % (bands * panels));
             // panels outside: a panel of B stays in the cache for all bands
             let (panel, band) = (tile / bands, tile % bands);
             let (row, col) = (band * tile_rows, panel * tile_cols);
             let (rows, cols) = (tile_rows.min(work.m - row), tile_cols.min(work.n - col));
-            let at = |o: &Operand| {
-                let (mut rest, mut offset) = (outer, 0);
-                for axis in (0..work.outer.len()).rev() {
-                    offset += rest % work.outer[axis] * o.outer[axis];
-                    rest /= work.outer[axis];
-                }
-                offset
-            };
+            // whole bands below each other run in one go
+            let whole = (work.m / tile_rows).saturating_sub(band);
+            let together = if rows == tile_rows { whole.min(units.end - unit).max(1) } else { 1 };
+            let at = |o: &Operand| outer_offset(o, &work.outer, outer);
             let a = self.a.add(at(&work.a) + row * work.a.row);
             let b = self.b.add(at(&work.b) + col);
             let mut table = [std::ptr::null_mut::<u8>(); MOST_OPERANDS];
@@ -90,9 +87,15 @@ impl MatmulTask {
                 table[i] = self.bases[i].add((at(o) + row * o.row + col * o.col) * o.dtype.bytes());
             }
             match &self.kernel {
-                Kernel::Compiled(isa) => compiled(*isa, work, a, b, &table, rows, cols),
+                Kernel::Compiled(isa) => {
+                    compiled(*isa, work, a, b, &table, rows, cols);
+                    unit += 1;
+                }
                 #[cfg(target_arch = "x86_64")]
-                Kernel::Generated(kernel) => kernel.run(a, b, &table, rows, cols),
+                Kernel::Generated(kernel) => {
+                    kernel.run(a, b, &table, rows, cols, together);
+                    unit += together;
+                }
             }
         }
     }
@@ -176,15 +179,12 @@ unsafe fn tile<const FMA: bool>(
             }
         }
     }
-    debug_assert!(COLS <= BLOCK);
+    const { assert!(COLS <= BLOCK) };
     interpreter::with_registers(&work.program, |registers| {
         for (i, sum) in sums.iter().enumerate().take(rows) {
             let at = |o: usize| table[o].add(i * work.operands[o].row * work.operands[o].dtype.bytes());
-            let source = |o: usize| Source {
-                pointer: at(o),
-                dtype: work.operands[o].dtype,
-                stride: work.operands[o].col,
-            };
+            let source =
+                |o: usize| Source { pointer: at(o), dtype: work.operands[o].dtype, stride: work.operands[o].col };
             interpreter::run::<FMA>(&work.program, registers, cols, source, sum);
             for &(value, target) in &work.stores {
                 debug_assert_eq!(work.operands[target].dtype, DType::F32);

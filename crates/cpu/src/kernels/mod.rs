@@ -35,7 +35,7 @@ pub enum Task {
 impl Task {
     pub fn new(work: &Work, plan: &Plan, isa: Isa) -> Task {
         match work {
-            Work::Loop(l) => match transpose::TransposeTask::new(l) {
+            Work::Loop(l) => match transpose::TransposeTask::new(l, isa) {
                 Some(task) => Task::Transpose(task),
                 None => Task::Loop(loops::LoopTask::new(l, isa)),
             },
@@ -70,6 +70,15 @@ impl Task {
             Task::Scatter(t) => t.units(),
             Task::Random(t) => t.units(),
             Task::ArgMax(t) => t.units(),
+        }
+    }
+
+    /// Between waves: lets a gather ask for part `n` of `of` of what these units will read in the next step.
+    ///
+    /// SAFETY: as [`Task::run`].
+    pub unsafe fn ask_ahead(&self, units: &Range<usize>, n: usize, of: usize) {
+        if let Task::Gather(t) = self {
+            t.ask_ahead(units, n, of);
         }
     }
 

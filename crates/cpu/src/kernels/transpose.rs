@@ -5,6 +5,8 @@ use std::ops::Range;
 use citius_graph::DType;
 use citius_plan::{Instr, Loop};
 
+use crate::isa::Isa;
+
 const BLOCK: usize = 16;
 
 pub struct TransposeTask {
@@ -15,11 +17,12 @@ pub struct TransposeTask {
     to: citius_plan::Operand,
     source: *const f32,
     target: *mut f32,
+    isa: Isa,
 }
 
 impl TransposeTask {
     /// `None` unless the loop copies f32 from columns to rows.
-    pub fn new(work: &Loop) -> Option<TransposeTask> {
+    pub fn new(work: &Loop, isa: Isa) -> Option<TransposeTask> {
         let copy = work.program.instrs == [Instr::Load(0)] && work.stores == [(0, 1)] && work.folds.is_empty();
         let [from, to] = work.operands.as_slice() else { return None };
         let turns = from.row == 1 && from.col > 1 && to.col == 1 && from.dtype == DType::F32 && to.dtype == DType::F32;
@@ -31,6 +34,7 @@ impl TransposeTask {
             to: to.clone(),
             source: std::ptr::null(),
             target: std::ptr::null_mut(),
+            isa,
         })
     }
 
@@ -63,15 +67,20 @@ impl TransposeTask {
             let height = BLOCK.min(self.rows - first);
             for start in (0..self.cols).step_by(BLOCK) {
                 let width = BLOCK.min(self.cols - start);
+                let (from, to) = (source.add(start * self.from.col + first), target.add(first * self.to.row + start));
+                #[cfg(target_arch = "x86_64")]
+                if self.isa == Isa::Avx512 {
+                    crate::x86::turn_block(from, self.from.col, to, self.to.row, height, width);
+                    continue;
+                }
                 let mut block = [[0.0f32; BLOCK]; BLOCK];
-                for c in 0..width {
-                    let line = source.add((start + c) * self.from.col + first);
-                    for r in 0..height {
-                        block[r][c] = *line.add(r);
+                for (r, line) in block.iter_mut().enumerate().take(height) {
+                    for (c, x) in line.iter_mut().enumerate().take(width) {
+                        *x = *from.add(c * self.from.col + r);
                     }
                 }
                 for (r, line) in block.iter().enumerate().take(height) {
-                    let out = target.add((first + r) * self.to.row + start);
+                    let out = to.add(r * self.to.row);
                     std::ptr::copy_nonoverlapping(line.as_ptr(), out, width);
                 }
             }

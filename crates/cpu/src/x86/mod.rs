@@ -1,21 +1,13 @@
-//! Kernels generated for the plan as AVX-512 machine code.
+//! Kernels generated for the plan as AVX-512 machine code: exact shapes, strides and constants are part of the instructions,
+//! and a fused chain never leaves the registers.
 
-use citius_plan::{Loop, Matmul};
+mod asm;
+mod code;
+mod loops;
+mod matmul;
+mod program;
+mod transpose;
 
-pub struct LoopKernel;
-pub struct MatmulKernel;
-impl LoopKernel {
-    pub fn new(_: &Loop) -> Option<LoopKernel> {
-        None
-    }
-    pub unsafe fn run(&self, _: &mut [*mut u8], _: usize, _: usize) {}
-}
-impl MatmulKernel {
-    pub fn new(_: &Matmul) -> Option<MatmulKernel> {
-        None
-    }
-    pub fn tile(&self) -> (usize, usize) {
-        (1, 1)
-    }
-    pub unsafe fn run(&self, _: *const f32, _: *const f32, _: &[*mut u8], _: usize, _: usize) {}
-}
+pub use loops::LoopKernel;
+pub use matmul::MatmulKernel;
+pub use transpose::turn_block;

@@ -3,7 +3,7 @@ use std::fmt;
 use citius_graph::Tensor;
 use serde::{Deserialize, Serialize};
 
-use crate::{Module, active_units};
+use crate::Module;
 
 /// A nonlinearity, element by element, with PyTorch's default settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -60,11 +60,6 @@ impl Activation {
             format!("no activation \"{name}\"; there are {}", names.join(", "))
         })
     }
-
-    /// The same with a probe of dead units, kept under `path`.
-    pub fn probed(self, path: impl Into<String>) -> Probed {
-        Probed { activation: self, path: path.into() }
-    }
 }
 
 impl Module for Activation {
@@ -92,28 +87,6 @@ impl Module for Activation {
 impl fmt::Display for Activation {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// An activation that watches for units which never wake; only relu's can die.
-#[derive(Clone, Debug)]
-pub struct Probed {
-    activation: Activation,
-    path: String,
-}
-
-impl Module for Probed {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        let h = self.activation.forward(x);
-        if self.activation == Activation::Relu {
-            active_units(&h, &self.path);
-        }
-        h
-    }
-
-    fn describe(&self) -> String {
-        self.activation.describe()
     }
 }
 

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use citius_graph::Tensor;
 
 use crate::{Module, WeightInit};
@@ -28,10 +30,56 @@ impl Linear {
     }
 }
 
+impl Linear {
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Columns `range` of the result alone, by a piece of the weights stored by itself: `[rows,in] → [rows,range]`.
+    #[track_caller]
+    pub(crate) fn some_outputs(&self, x: &Tensor, range: Range<usize>) -> Tensor {
+        let g = x.graph();
+        let _layer = g.scope(format!("{} {}", self.path, self.describe()));
+        let (name, init) = (format!("{}.weight", self.path), self.init.weight(self.inputs, self.outputs));
+        let w = g.parameter_part(&name, &[self.inputs, self.outputs], 1, range.clone(), init, true);
+        let y = x.matmul(&w.t());
+        if !self.bias {
+            return y;
+        }
+        let init = self.init.bias(self.inputs);
+        y + g.parameter_part(&format!("{}.bias", self.path), &[self.outputs], 0, range, init, false)
+    }
+
+    /// What inputs `range` contribute to the result, without the bias: `[rows,range] → [rows,out]`.
+    #[track_caller]
+    pub(crate) fn some_inputs(&self, x: &Tensor, range: Range<usize>) -> Tensor {
+        let g = x.graph();
+        let _layer = g.scope(format!("{} {}", self.path, self.describe()));
+        let (name, init) = (format!("{}.weight", self.path), self.init.weight(self.inputs, self.outputs));
+        x.matmul(&g.parameter_part(&name, &[self.inputs, self.outputs], 0, range, init, true).t())
+    }
+
+    #[track_caller]
+    pub(crate) fn add_bias(&self, y: Tensor) -> Tensor {
+        match self.bias {
+            true => {
+                let g = y.graph().clone();
+                y + g.parameter(&format!("{}.bias", self.path), &[self.outputs], self.init.bias(self.inputs))
+            }
+            false => y,
+        }
+    }
+}
+
 impl Module for Linear {
     /// `[…,in] → […,out]`
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _line = x.graph().called_here();
         let g = x.graph();
         let _layer = g.scope(format!("{} {}", self.path, self.describe()));
         let (inputs, outputs) = (self.inputs, self.outputs);
@@ -49,11 +97,8 @@ impl Module for Linear {
             self.init.weight(inputs, outputs),
         );
         // one product of [rows,in] whatever the leading axes
-        let mut y = x.reshape(&[rows, inputs]).matmul(&w.t());
-        if self.bias {
-            y = y + g.parameter(&format!("{}.bias", self.path), &[outputs], self.init.bias(inputs));
-        }
-        y.reshape(&dims)
+        let y = x.reshape(&[rows, inputs]).matmul(&w.t());
+        self.add_bias(y).reshape(&dims)
     }
 
     fn describe(&self) -> String {

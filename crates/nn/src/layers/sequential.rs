@@ -34,6 +34,7 @@ impl Sequential {
 impl Module for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _line = x.graph().called_here();
         self.layers.iter().enumerate().fold(x.clone(), |h, (i, layer)| {
             let _layer = h.graph().scope(format!("{i} {}", layer.describe()));
             layer.forward(&h)

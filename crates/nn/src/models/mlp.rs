@@ -1,11 +1,12 @@
 use citius_graph::Tensor;
 
+use crate::layers::Split;
 use crate::{Activation, Dropout, Linear, Module, Sequential, WeightInit};
 
 /// A multilayer perceptron `sizes[0] → … → sizes[n]`: linear, activation, dropout (when above 0), …, linear.
 /// Parameters are named as PyTorch's `nn.Sequential` of the same layers names them: `0.weight`, `2.weight`, ….
 pub fn mlp(sizes: &[usize], activation: Activation, dropout: f64) -> Mlp {
-    Mlp { sizes: sizes.to_vec(), activation, dropout, init: WeightInit::Default, probes: true }
+    Mlp { sizes: sizes.to_vec(), activation, dropout, init: WeightInit::Default }
 }
 
 #[derive(Clone, Debug)]
@@ -14,7 +15,6 @@ pub struct Mlp {
     activation: Activation,
     dropout: f64,
     init: WeightInit,
-    probes: bool,
 }
 
 impl Mlp {
@@ -23,27 +23,39 @@ impl Mlp {
         self
     }
 
-    /// Whether relu layers keep a record of dead units while training (on unless told otherwise).
-    pub fn probes(mut self, probes: bool) -> Mlp {
-        self.probes = probes;
-        self
-    }
-
     pub fn layers(&self) -> Sequential {
         let mut layers = Sequential::new();
+        // number of the next layer in PyTorch's count, which knows no split layers
+        let mut number = 0;
+        let hidden_layers = if self.dropout != 0.0 { 3 } else { 2 };
+        let linear =
+            |number: usize, i: usize| Linear::new(number.to_string(), self.sizes[i], self.sizes[i + 1]).init(self.init);
         let links = self.sizes.len().saturating_sub(1);
-        for (i, pair) in self.sizes.windows(2).enumerate() {
-            layers.push(Linear::new(layers.len().to_string(), pair[0], pair[1]).init(self.init));
+        let mut i = 0;
+        while i < links {
+            let first = linear(number, i);
             if i + 1 == links {
+                layers.push(first);
                 break;
             }
-            match self.probes {
-                true => layers.push(self.activation.probed(layers.len().to_string())),
-                false => layers.push(self.activation),
+            if Split::worthwhile(self.sizes[i], self.sizes[i + 1]) {
+                let second = linear(number + hidden_layers, i + 1);
+                layers.push(Split::new(first, self.activation, self.dropout, second));
+                i += 1;
+                number += hidden_layers;
+                if i + 1 == links {
+                    break;
+                }
+            } else {
+                layers.push(first);
             }
+            // the activation after a layer that stays whole, or after the second of a split pair
+            layers.push(self.activation);
             if self.dropout != 0.0 {
                 layers.push(Dropout::new(self.dropout));
             }
+            number += hidden_layers;
+            i += 1;
         }
         layers
     }
@@ -52,6 +64,7 @@ impl Mlp {
 impl Module for Mlp {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _line = x.graph().called_here();
         if self.sizes.len() < 2 {
             x.graph().report("mlp", format!("sizes are {:?}: needs at least an input and an output", self.sizes));
         }
@@ -75,15 +88,19 @@ mod tests {
         let g = Graph::new();
         model.forward(&g.input("x", &[32, 784]));
         g.check().unwrap();
-        g.leaves().into_iter().filter(|l| l.kind == LeafKind::Parameter).map(|l| l.name).collect()
+        let parameters = g.leaves().into_iter().filter(|l| l.kind == LeafKind::Parameter);
+        let mut names: Vec<String> = parameters.map(|l| l.part.map_or(l.name, |p| p.whole)).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     #[test]
     fn names_are_pytorchs() {
         let plain = mlp(&[784, 128, 64, 10], Activation::Relu, 0.0);
-        assert_eq!(parameters(&plain), ["0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"]);
+        assert_eq!(parameters(&plain), ["0.bias", "0.weight", "2.bias", "2.weight", "4.bias", "4.weight"]);
         let dropped = mlp(&[784, 128, 10], Activation::Gelu, 0.1);
-        assert_eq!(parameters(&dropped), ["0.weight", "0.bias", "3.weight", "3.bias"]);
+        assert_eq!(parameters(&dropped), ["0.bias", "0.weight", "3.bias", "3.weight"]);
         assert_eq!(dropped.describe(), "mlp 784-128-10 gelu, dropout 0.1");
     }
 
@@ -96,16 +113,5 @@ mod tests {
         let g = Graph::new();
         mlp(&[4], Activation::Relu, 0.0).forward(&g.input("x", &[32, 4]));
         assert!(g.check().is_err());
-    }
-
-    #[test]
-    fn dead_units_are_watched_while_training() {
-        let states = |g: Graph, probes| {
-            mlp(&[4, 8, 2], Activation::Relu, 0.0).probes(probes).forward(&g.input("x", &[32, 4]));
-            g.leaves().into_iter().filter(|l| l.kind == LeafKind::State).map(|l| l.name).collect::<Vec<_>>()
-        };
-        assert_eq!(states(Graph::new(), true), ["probe.active.1"]);
-        assert!(states(Graph::new(), false).is_empty());
-        assert!(states(Graph::with_mode(citius_graph::Mode::Eval), true).is_empty());
     }
 }

@@ -1,0 +1,342 @@
+//! Element-wise loops. `rdi` points at the table of operand pointers, `rsi` counts rows, `rdx` is the number of columns, `rcx` the
+//! current column, `r15` the last multiple of 16.
+
+use citius_graph::DType;
+use citius_plan::{Fold, FoldKind, Instr, Loop, Nest, Var};
+
+use super::asm::Gpr::*;
+use super::asm::*;
+use super::code::Code;
+use super::program::{Emitter, Operands, OutOfRegisters, Registers, TAIL};
+
+type Entry = unsafe extern "sysv64" fn(table: *mut *mut u8, rows: usize, cols: usize);
+
+pub struct LoopKernel {
+    entry: Entry,
+    _code: Code,
+}
+
+/// Operands beyond these keep their pointer in the table.
+const POINTERS: [Gpr; 8] = [R8, R9, R10, R11, R12, R13, Rbx, Rbp];
+const SAVED: [Gpr; 6] = [Rbx, Rbp, R12, R13, R14, R15];
+/// Rows taken together, each with accumulators of its own, when columns are folded.
+const UNROLL: usize = 4;
+
+impl LoopKernel {
+    /// `None` where generated code has no answer (columns with a stride, too many values at once).
+    pub fn new(work: &Loop) -> Option<LoopKernel> {
+        let evenly = work.operands.iter().all(|o| o.col <= 1);
+        let targets_f32 = work.targets().iter().all(|&t| work.operands[t].dtype == DType::F32);
+        let near = work.operands.iter().all(|o| o.row * o.dtype.bytes() < i32::MAX as usize);
+        let fold_targets = work.folds.iter().all(|f| work.nest == Nest::Rows || work.operands[f.operand].col == 1);
+        let stores = work.stores.iter().all(|s| work.operands[s.1].col == 1 || work.cols == 1);
+        if !(evenly && targets_f32 && near && fold_targets && stores) {
+            return None;
+        }
+        let mut asm = Asm::default();
+        Generator::new(work, &mut asm).ok()?.generate(&mut asm).ok()?;
+        let code = Code::new(&asm.finish())?;
+        // SAFETY: the bytes at the entry are a complete function of this signature.
+        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(code.entry(0)) };
+        Some(LoopKernel { entry, _code: code })
+    }
+
+    /// SAFETY: `table` holds, for each operand, a pointer at the first element of a stretch of `rows` × `cols`, and as many
+    /// entries again for the kernel's own use.
+    #[inline]
+    pub unsafe fn run(&self, table: *mut *mut u8, rows: usize, cols: usize) {
+        (self.entry)(table, rows, cols)
+    }
+}
+
+struct Generator<'a> {
+    work: &'a Loop,
+    results: Vec<Var>,
+    /// Register of each value that stays the same for a row or for the whole call.
+    pinned: Vec<Option<u8>>,
+    accumulators: usize,
+}
+
+/// Where operand `i` is at the current row and column.
+struct At<'a> {
+    work: &'a Loop,
+    tail: bool,
+}
+
+impl At<'_> {
+    fn pointer(&self, asm: &mut Asm, i: usize) -> Gpr {
+        match POINTERS.get(i) {
+            Some(&r) => r,
+            None => {
+                asm.load_gpr(Rax, table_entry(self.work, i, true));
+                Rax
+            }
+        }
+    }
+
+    fn element(&self, asm: &mut Asm, i: usize) -> Mem {
+        let base = self.pointer(asm, i);
+        let scale = if self.work.operands[i].dtype == DType::U8 { 0 } else { 2 };
+        match self.work.operands[i].col {
+            0 => Mem::at(base, 0),
+            _ => Mem { base, index: Some((Rcx, scale)), disp: 0 },
+        }
+    }
+}
+
+impl Operands for At<'_> {
+    fn load(&self, asm: &mut Asm, i: usize, dst: u8) {
+        let m = self.element(asm, i);
+        let k = if self.tail { TAIL } else { 0 };
+        match (self.work.operands[i].dtype, self.work.operands[i].col) {
+            (DType::F32, 0) => asm.spread(dst, Rm::Spread(m)),
+            (DType::F32, _) => asm.load(dst, m, k),
+            (DType::I32, 0) => asm.spread_i32(dst, m),
+            (DType::I32, _) => asm.load_i32(dst, m, k),
+            // a lone byte: only its own lane is read, then the sum over the others is spread
+            (DType::U8, _) => asm.load_u8(dst, m, k),
+        }
+    }
+}
+
+/// The pointer of operand `i`: as given, or the copy that moves with rows.
+fn table_entry(work: &Loop, i: usize, moving: bool) -> Mem {
+    let slot = if moving { work.operands.len() + i } else { i };
+    Mem::at(Rdi, 8 * slot as i32)
+}
+
+impl<'a> Generator<'a> {
+    fn new(work: &'a Loop, asm: &mut Asm) -> Result<Generator<'a>, OutOfRegisters> {
+        let lone_byte = work.operands.iter().any(|o| o.dtype == DType::U8 && o.col == 0);
+        if lone_byte {
+            return Err(OutOfRegisters);
+        }
+        let results = work.stores.iter().map(|s| s.0).chain(work.folds.iter().map(|f| f.value)).collect::<Vec<_>>();
+        let per_fold = if work.nest == Nest::Columns { UNROLL } else { 1 };
+        let accumulators = work.folds.len() * per_fold;
+        let mut generator = Generator { work, results, pinned: vec![None; work.program.instrs.len()], accumulators };
+        // a trial tells how many registers are over for values that can stay
+        let mut trial = Asm::default();
+        let first = accumulators as u8;
+        if accumulators > 24 {
+            return Err(OutOfRegisters);
+        }
+        let spare = generator.body(&mut trial, first, false, 0)?;
+        let stays = |i: &usize| match work.program.instrs[*i] {
+            Instr::Const(_) => true,
+            Instr::Load(o) => work.operands[o].col == 0 && (work.nest == Nest::Rows || work.operands[o].row == 0),
+            _ => false,
+        };
+        let mut candidates: Vec<usize> = (0..work.program.instrs.len()).filter(stays).collect();
+        // loads first: a constant costs nothing extra as a memory operand
+        candidates.sort_by_key(|&i| matches!(work.program.instrs[i], Instr::Const(_)));
+        for (n, i) in candidates.into_iter().take(spare.saturating_sub(2)).enumerate() {
+            generator.pinned[i] = Some(first + n as u8);
+        }
+        let _ = asm;
+        Ok(generator)
+    }
+
+    fn generate(&self, asm: &mut Asm) -> Result<(), OutOfRegisters> {
+        SAVED.iter().for_each(|&r| asm.push(r));
+        // k1 = lanes of the last, partial vector
+        asm.copy_gpr(Rcx, Rdx);
+        asm.and(Rcx, 15);
+        asm.set(Rax, 1);
+        asm.shift_left_by_cl(Rax);
+        asm.subtract(Rax, 1);
+        asm.mask_from(TAIL, Rax);
+        asm.copy_gpr(R15, Rdx);
+        asm.and(R15, !15);
+        match self.work.nest {
+            Nest::Rows => self.rows(asm)?,
+            Nest::Columns => self.columns(asm)?,
+        }
+        SAVED.iter().rev().for_each(|&r| asm.pop(r));
+        asm.leave();
+        Ok(())
+    }
+
+    fn rows(&self, asm: &mut Asm) -> Result<(), OutOfRegisters> {
+        let work = self.work;
+        let at = At { work, tail: false };
+        self.load_pointers(asm);
+        self.pin(asm, &at, false);
+        self.begin_folds(asm, true);
+        let (next_row, end) = (asm.label(), asm.label());
+        asm.subtract(Rsi, 0);
+        asm.jump_if_zero(end);
+        asm.place(next_row);
+        self.pin(asm, &at, true);
+        self.begin_folds(asm, false);
+        asm.set(Rcx, 0);
+        self.walk_columns(asm, |asm, tail| self.body(asm, self.first_free(), tail, 0).map(|_| ()))?;
+        self.end_folds(asm, &at, false)?;
+        for (i, o) in work.operands.iter().enumerate().filter(|(_, o)| o.row != 0) {
+            self.advance(asm, i, (o.row * o.dtype.bytes()) as i32);
+        }
+        asm.subtract(Rsi, 1);
+        asm.jump_if_not_zero(next_row);
+        asm.place(end);
+        self.end_folds(asm, &at, true)
+    }
+
+    fn columns(&self, asm: &mut Asm) -> Result<(), OutOfRegisters> {
+        let work = self.work;
+        asm.set(Rcx, 0);
+        {
+            let at = At { work, tail: false };
+            self.load_pointers(asm);
+            self.pin(asm, &at, false);
+        }
+        self.walk_columns(asm, |asm, tail| {
+            self.load_pointers(asm);
+            for (f, fold) in work.folds.iter().enumerate() {
+                (0..UNROLL).for_each(|u| begin(asm, fold.kind, (f * UNROLL + u) as u8));
+            }
+            let one = |asm: &mut Asm, u: usize| -> Result<(), OutOfRegisters> {
+                self.body(asm, self.first_free(), tail, u)?;
+                for (i, o) in work.operands.iter().enumerate().filter(|(_, o)| o.row != 0) {
+                    self.advance(asm, i, (o.row * o.dtype.bytes()) as i32);
+                }
+                Ok(())
+            };
+            if work.rows >= UNROLL {
+                let again = asm.label();
+                asm.set(R14, (work.rows / UNROLL) as i32);
+                asm.place(again);
+                (0..UNROLL).try_for_each(|u| one(asm, u))?;
+                asm.subtract(R14, 1);
+                asm.jump_if_not_zero(again);
+            }
+            (0..work.rows % UNROLL).try_for_each(|u| one(asm, u))?;
+            let at = At { work, tail };
+            for (f, fold) in work.folds.iter().enumerate() {
+                let r = |u: usize| (f * UNROLL + u) as u8;
+                asm.three(combine(fold.kind), r(0), r(0), Rm::Zmm(r(1)));
+                asm.three(combine(fold.kind), r(2), r(2), Rm::Zmm(r(3)));
+                asm.three(combine(fold.kind), r(0), r(0), Rm::Zmm(r(2)));
+                let m = at.element(asm, fold.operand);
+                asm.store(m, r(0), if tail { TAIL } else { 0 });
+            }
+            Ok(())
+        })
+    }
+
+    /// Whole vectors up to `r15`, then the tail up to `rdx`.
+    fn walk_columns(
+        &self,
+        asm: &mut Asm,
+        mut body: impl FnMut(&mut Asm, bool) -> Result<(), OutOfRegisters>,
+    ) -> Result<(), OutOfRegisters> {
+        let (next, tail, end) = (asm.label(), asm.label(), asm.label());
+        asm.compare_gpr(Rcx, R15);
+        asm.jump_if_not_below(tail);
+        asm.place(next);
+        body(asm, false)?;
+        asm.add(Rcx, 16);
+        asm.compare_gpr(Rcx, R15);
+        asm.jump_if_below(next);
+        asm.place(tail);
+        asm.compare_gpr(Rcx, Rdx);
+        asm.jump_if_not_below(end);
+        body(asm, true)?;
+        asm.place(end);
+        Ok(())
+    }
+
+    /// The program for one vector, its stores and folds. Returns how many registers were never used.
+    fn body(&self, asm: &mut Asm, first: u8, tail: bool, unroll: usize) -> Result<usize, OutOfRegisters> {
+        let work = self.work;
+        let at = At { work, tail };
+        let k = if tail { TAIL } else { 0 };
+        let mut emitter = Emitter::new(asm, &work.program, &self.results, Registers::new(first..32), &self.pinned);
+        emitter.emit(&at, None)?;
+        for &(value, target) in &work.stores {
+            let r = emitter.register(value)?;
+            let m = at.element(emitter.asm(), target);
+            emitter.asm().store(m, r, k);
+        }
+        for (f, fold) in work.folds.iter().enumerate() {
+            let r = emitter.register(fold.value)?;
+            let accumulator = self.accumulator(f, unroll);
+            emitter.asm().three_masked(combine(fold.kind), accumulator, accumulator, Rm::Zmm(r), k);
+        }
+        Ok(emitter.fewest_free())
+    }
+
+    fn accumulator(&self, fold: usize, unroll: usize) -> u8 {
+        match self.work.nest {
+            Nest::Rows => fold as u8,
+            Nest::Columns => (fold * UNROLL + unroll) as u8,
+        }
+    }
+
+    fn first_free(&self) -> u8 {
+        let pinned = self.pinned.iter().flatten().count();
+        (self.accumulators + pinned) as u8
+    }
+
+    /// Fills pinned registers: per row those whose operand moves with the row, else the others.
+    fn pin(&self, asm: &mut Asm, at: &At, per_row: bool) {
+        for (i, r) in self.pinned.iter().enumerate() {
+            match (r, self.work.program.instrs[i]) {
+                (Some(r), Instr::Const(c)) if !per_row => asm.spread(*r, Rm::Const(c)),
+                (Some(r), Instr::Load(o)) if (self.work.operands[o].row != 0) == per_row => at.load(asm, o, *r),
+                _ => {}
+            }
+        }
+    }
+
+    /// Operands as they are at the start: into registers, or into the half of the table that may change.
+    fn load_pointers(&self, asm: &mut Asm) {
+        for i in 0..self.work.operands.len() {
+            let from = table_entry(self.work, i, false);
+            match POINTERS.get(i) {
+                Some(&r) => asm.load_gpr(r, from),
+                None => {
+                    asm.load_gpr(Rax, from);
+                    asm.store_gpr(table_entry(self.work, i, true), Rax);
+                }
+            }
+        }
+    }
+
+    fn advance(&self, asm: &mut Asm, i: usize, bytes: i32) {
+        match POINTERS.get(i) {
+            Some(&r) => asm.add(r, bytes),
+            None => asm.add_memory(table_entry(self.work, i, true), bytes),
+        }
+    }
+
+    fn folds(&self, whole: bool) -> impl Iterator<Item = (usize, &Fold)> {
+        self.work.folds.iter().enumerate().filter(move |(_, f)| f.whole == whole)
+    }
+
+    fn begin_folds(&self, asm: &mut Asm, whole: bool) {
+        self.folds(whole).for_each(|(f, fold)| begin(asm, fold.kind, f as u8));
+    }
+
+    fn end_folds(&self, asm: &mut Asm, at: &At, whole: bool) -> Result<(), OutOfRegisters> {
+        for (f, fold) in self.folds(whole) {
+            asm.across(combine(fold.kind), f as u8, 31);
+            let pointer = at.pointer(asm, fold.operand);
+            asm.store_one(Mem::at(pointer, 0), f as u8);
+        }
+        Ok(())
+    }
+}
+
+fn begin(asm: &mut Asm, kind: FoldKind, r: u8) {
+    match kind {
+        FoldKind::Sum => asm.zero(r),
+        FoldKind::Max => asm.spread(r, Rm::Const(f32::NEG_INFINITY)),
+    }
+}
+
+fn combine(kind: FoldKind) -> Op {
+    match kind {
+        FoldKind::Sum => ADD,
+        FoldKind::Max => MAX,
+    }
+}

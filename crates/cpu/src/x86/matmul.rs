@@ -1,0 +1,303 @@
+//! Tiles of a product, one band of rows after the other. `rdi` walks A, `rsi` walks B, `rdx` points at the table of epilogue
+//! operands, `rcx` counts bands. The accumulators fill most of the 32 registers; the epilogue runs on them before anything is
+//! stored.
+
+use citius_graph::DType;
+use citius_plan::{Matmul, Var};
+
+use super::asm::Gpr::*;
+use super::asm::*;
+use super::code::Code;
+use super::program::{Emitter, Operands, OutOfRegisters, Registers, TAIL};
+
+type Entry = unsafe extern "sysv64" fn(a: *const f32, b: *const f32, table: *const *mut u8, bands: usize);
+
+pub struct MatmulKernel {
+    rows: usize,
+    cols: usize,
+    /// [whole or last band][whole or last panel]
+    entries: [[Entry; 2]; 2],
+    _code: Code,
+}
+
+const LANES: usize = 16;
+/// Operands whose pointers are kept in registers; products with more epilogue operands are left to compiled code.
+const POINTERS: [Gpr; 10] = [R8, R9, R10, R11, Rbx, Rbp, R12, R13, R14, R15];
+/// Of these, the ones that belong to the caller.
+const SAVED: [Gpr; 6] = [Rbx, Rbp, R12, R13, R14, R15];
+/// Steps of k per turn of the inner loop.
+const UNROLL: usize = 4;
+/// Mask of the last, partial vector of k in [`dots`].
+const K_TAIL: u8 = 3;
+
+impl MatmulKernel {
+    /// `None` where generated code has no answer (a strided epilogue operand, distances beyond 2 GiB).
+    pub fn new(work: &Matmul) -> Option<MatmulKernel> {
+        let far = |stride: usize, count: usize| stride * count * 4 >= i32::MAX as usize;
+        let evenly = work.operands.iter().all(|o| (o.col <= 1 || work.n == 1) && o.dtype == DType::F32);
+        let near = !far(work.a.row, 32) && !far(work.a.col, work.k) && !far(work.b.row, work.k);
+        let few = work.operands.len() <= POINTERS.len() && !work.operands.iter().any(|o| far(o.row, 32));
+        if !evenly || !near || !few {
+            return None;
+        }
+        let lanes_follow_rows = work.operands.iter().all(|o| o.row <= 1);
+        let dots = work.n == 1 && work.m > 1 && work.a.col == 1 && work.b.row == 1 && lanes_follow_rows;
+        let (rows, cols) = if dots { (LANES, 1) } else { tile(work)? };
+        let mut bytes = Vec::new();
+        let mut offsets = [[0; 2]; 2];
+        for (band, height) in [rows, work.m % rows].into_iter().enumerate() {
+            for (panel, width) in [cols, work.n % cols].into_iter().enumerate() {
+                if height == 0 || width == 0 {
+                    continue;
+                }
+                let mut asm = Asm::default();
+                let made =
+                    if dots { generate_dots(&mut asm, work, height) } else { generate(&mut asm, work, height, width) };
+                made.ok()?;
+                offsets[band][panel] = bytes.len();
+                bytes.extend(asm.finish());
+                bytes.resize(bytes.len().next_multiple_of(64), 0xCC);
+            }
+        }
+        let code = Code::new(&bytes)?;
+        // SAFETY: the bytes at each offset are a complete function of this signature; unused entries repeat the first.
+        let entry = |offset: usize| unsafe { std::mem::transmute::<*const u8, Entry>(code.entry(offset)) };
+        let entries = offsets.map(|band| band.map(entry));
+        Some(MatmulKernel { rows, cols, entries, _code: code })
+    }
+
+    pub fn tile(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// `bands` tiles below each other.
+    ///
+    /// SAFETY: `a`, `b` and the table point at the first tile's first elements; the tiles are whole ones, or one is the last of
+    /// its band or panel.
+    pub unsafe fn run(&self, a: *const f32, b: *const f32, table: &[*mut u8], rows: usize, cols: usize, bands: usize) {
+        let entry = self.entries[(rows != self.rows) as usize][(cols != self.cols) as usize];
+        entry(a, b, table.as_ptr(), bands)
+    }
+}
+
+/// Rows and columns of a tile: as many accumulators as the epilogue leaves room for, in a shape that divides the result well.
+fn tile(work: &Matmul) -> Option<(usize, usize)> {
+    let needed = epilogue_registers(work)?;
+    let vectors = work.n.div_ceil(LANES);
+    let mut best: Option<(f64, usize, usize)> = None;
+    for wide in 1..=vectors.min(4) {
+        // registers: accumulators, a vector of B each, one or two spread elements of A
+        let spare = 32usize.saturating_sub(wide + 2);
+        let most = (spare / wide).min((32 - needed.min(31)) / wide).min(24);
+        if most == 0 {
+            continue;
+        }
+        let bands = work.m.div_ceil(most);
+        let rows = work.m.div_ceil(bands);
+        // per step of k: multiply-adds, or loads if those are more; latency needs about 8 accumulators
+        let panels = vectors.div_ceil(wide);
+        let loads = (rows + wide) as f64 * 0.55;
+        let cost = (rows * wide) as f64;
+        let one = cost.max(loads).max(8.0) * (bands * panels) as f64;
+        if best.is_none_or(|b| one < b.0) {
+            best = Some((one, rows, wide * LANES));
+        }
+    }
+    best.map(|b| (b.1, b.2))
+}
+
+/// Registers that the epilogue needs beside the accumulators.
+fn epilogue_registers(work: &Matmul) -> Option<usize> {
+    let results: Vec<Var> = work.stores.iter().map(|s| s.0).collect();
+    let pinned = vec![None; work.program.instrs.len()];
+    let mut asm = Asm::default();
+    let mut emitter = Emitter::new(&mut asm, &work.program, &results, Registers::new(1..32), &pinned);
+    let at = At { work, row: 0, vector: 0, tail: false, lanes_are_rows: false };
+    emitter.emit(&at, Some(0)).ok()?;
+    for &(value, _) in &work.stores {
+        emitter.register(value).ok()?;
+    }
+    Some(31 - emitter.fewest_free())
+}
+
+/// Where an epilogue operand is for one accumulator.
+struct At<'a> {
+    work: &'a Matmul,
+    row: usize,
+    vector: usize,
+    tail: bool,
+    /// Each lane is a row (see [`generate_dots`]), not a column.
+    lanes_are_rows: bool,
+}
+
+impl At<'_> {
+    /// (address, does it move from lane to lane)
+    fn element(&self, asm: &mut Asm, i: usize) -> (Mem, bool) {
+        let o = &self.work.operands[i];
+        let _ = asm;
+        let moves = if self.lanes_are_rows { o.row == 1 } else { o.col == 1 };
+        let along = if moves { self.vector * LANES * 4 } else { 0 };
+        (Mem::at(POINTERS[i], (self.row * o.row * 4 + along) as i32), moves)
+    }
+}
+
+impl Operands for At<'_> {
+    fn load(&self, asm: &mut Asm, i: usize, dst: u8) {
+        match self.element(asm, i) {
+            (m, true) => asm.load(dst, m, if self.tail { TAIL } else { 0 }),
+            (m, false) => asm.spread(dst, Rm::Spread(m)),
+        }
+    }
+}
+
+/// Saves registers, loads the operands' pointers, and runs `tile` once for each band. `tile` says how far it moved `rdi` and
+/// `rsi`.
+fn each_band(
+    asm: &mut Asm,
+    work: &Matmul,
+    rows: usize,
+    tile: impl Fn(&mut Asm) -> Result<(i32, i32), OutOfRegisters>,
+) -> Result<(), OutOfRegisters> {
+    let saved = &SAVED[..work.operands.len().saturating_sub(4).min(SAVED.len())];
+    saved.iter().for_each(|&r| asm.push(r));
+    for (i, &r) in POINTERS.iter().enumerate().take(work.operands.len()) {
+        asm.load_gpr(r, Mem::at(Rdx, 8 * i as i32));
+    }
+    let again = asm.label();
+    asm.place(again);
+    let (a_moved, b_moved) = tile(asm)?;
+    asm.add(Rdi, (rows * work.a.row * 4) as i32 - a_moved);
+    asm.add(Rsi, -b_moved);
+    for (o, &r) in work.operands.iter().zip(&POINTERS) {
+        asm.add(r, (rows * o.row * 4) as i32);
+    }
+    asm.subtract(Rcx, 1);
+    asm.jump_if_not_zero(again);
+    saved.iter().rev().for_each(|&r| asm.pop(r));
+    asm.leave();
+    Ok(())
+}
+
+fn generate(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Result<(), OutOfRegisters> {
+    if !cols.is_multiple_of(LANES) {
+        asm.set(Rax, (1 << (cols % LANES)) - 1);
+        asm.mask_from(TAIL, Rax);
+    }
+    each_band(asm, work, rows, |asm| generate_tile(asm, work, rows, cols))
+}
+
+fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Result<(i32, i32), OutOfRegisters> {
+    let wide = cols.div_ceil(LANES);
+    let partial = !cols.is_multiple_of(LANES);
+    let accumulator = |i: usize, j: usize| (i * wide + j) as u8;
+    let b_register = |j: usize| (rows * wide + j) as u8;
+    let spare = (rows * wide + wide) as u8;
+    (0..(rows * wide) as u8).for_each(|r| asm.zero(r));
+
+    let (a_row, a_col) = ((work.a.row * 4) as i32, (work.a.col * 4) as i32);
+    let b_row = (work.b.row * 4) as i32;
+    let step = |asm: &mut Asm, u: usize| {
+        for j in 0..wide {
+            let m = Mem::at(Rsi, u as i32 * b_row + (j * LANES * 4) as i32);
+            asm.load(b_register(j), m, if partial && j + 1 == wide { TAIL } else { 0 });
+        }
+        for i in 0..rows {
+            let m = Mem::at(Rdi, i as i32 * a_row + u as i32 * a_col);
+            if wide == 1 {
+                asm.three(FMA231, accumulator(i, 0), b_register(0), Rm::Spread(m));
+                continue;
+            }
+            let x = spare + (i % 2) as u8;
+            asm.spread(x, Rm::Spread(m));
+            (0..wide).for_each(|j| asm.three(FMA231, accumulator(i, j), x, Rm::Zmm(b_register(j))));
+        }
+    };
+    let unroll = if rows * wide <= 8 { 2 * UNROLL } else { UNROLL };
+    if work.k >= unroll {
+        let again = asm.label();
+        asm.set(Rax, (work.k / unroll) as i32);
+        asm.place(again);
+        (0..unroll).for_each(|u| step(asm, u));
+        asm.add(Rdi, unroll as i32 * a_col);
+        asm.add(Rsi, unroll as i32 * b_row);
+        asm.subtract(Rax, 1);
+        asm.jump_if_not_zero(again);
+    }
+    (0..work.k % unroll).for_each(|u| step(asm, u));
+
+    for i in 0..rows {
+        for j in 0..wide {
+            let at = At { work, row: i, vector: j, tail: partial && j + 1 == wide, lanes_are_rows: false };
+            epilogue(asm, work, &at, accumulator(i, j), Registers::new((rows * wide) as u8..32))?;
+        }
+    }
+    let moved = (work.k / unroll * unroll) as i32;
+    Ok((moved * a_col, moved * b_row))
+}
+
+fn epilogue(asm: &mut Asm, work: &Matmul, at: &At, product: u8, registers: Registers) -> Result<(), OutOfRegisters> {
+    let results: Vec<Var> = work.stores.iter().map(|s| s.0).collect();
+    let pinned = vec![None; work.program.instrs.len()];
+    let mut emitter = Emitter::new(asm, &work.program, &results, registers, &pinned);
+    emitter.emit(at, Some(product))?;
+    for &(value, target) in &work.stores {
+        let r = emitter.register(value)?;
+        let (m, moves) = at.element(emitter.asm(), target);
+        match moves {
+            true => emitter.asm().store(m, r, if at.tail { TAIL } else { 0 }),
+            false => emitter.asm().store_one(m, r),
+        }
+    }
+    Ok(())
+}
+
+/// A column of results from rows of A: one dot product a row, sixteen rows at a time, a result in each lane.
+fn generate_dots(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(), OutOfRegisters> {
+    if rows < LANES {
+        asm.set(Rax, (1 << rows) - 1);
+        asm.mask_from(TAIL, Rax);
+    }
+    let rest = work.k % LANES;
+    if rest != 0 {
+        asm.set(Rax, (1 << rest) - 1);
+        asm.mask_from(K_TAIL, Rax);
+    }
+    each_band(asm, work, rows, |asm| dots_tile(asm, work, rows))
+}
+
+fn dots_tile(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(i32, i32), OutOfRegisters> {
+    let (b, x, result) = (16u8, 17u8, 18u8);
+    let rest = work.k % LANES;
+    (0..rows).for_each(|i| asm.zero(i as u8));
+    let a_row = (work.a.row * 4) as i32;
+    if work.k >= LANES {
+        let again = asm.label();
+        asm.set(Rax, (work.k / LANES) as i32);
+        asm.place(again);
+        asm.load(b, Mem::at(Rsi, 0), 0);
+        (0..rows).for_each(|i| asm.three(FMA231, i as u8, b, Rm::Mem(Mem::at(Rdi, i as i32 * a_row))));
+        asm.add(Rdi, 64);
+        asm.add(Rsi, 64);
+        asm.subtract(Rax, 1);
+        asm.jump_if_not_zero(again);
+    }
+    if rest != 0 {
+        asm.load(b, Mem::at(Rsi, 0), K_TAIL);
+        for i in 0..rows {
+            asm.load(x, Mem::at(Rdi, i as i32 * a_row), K_TAIL);
+            asm.three(FMA231, i as u8, b, Rm::Zmm(x));
+        }
+    }
+    for i in 0..rows {
+        asm.across(ADD, i as u8, 19 + (i % 8) as u8);
+        asm.set(Rax, 1 << i);
+        asm.mask_from(2, Rax);
+        asm.copy_masked(result, i as u8, 2);
+    }
+    let at = At { work, row: 0, vector: 0, tail: rows < LANES, lanes_are_rows: true };
+    let mut registers = Registers::new(19..32);
+    (0..16).for_each(|r| registers.give(r));
+    epilogue(asm, work, &at, result, registers)?;
+    let moved = (work.k / LANES * 64) as i32;
+    Ok((moved, moved))
+}

@@ -1,0 +1,97 @@
+//! Two training steps as users write them, with their data.
+
+use citius_cpu::{Driver, Flow, Inputs, Outputs, Slots};
+use citius_graph::{DType, Graph, Tensor, random};
+use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
+use citius_plan::Plan;
+
+/// A compiled step and the rows it draws from.
+pub struct Training {
+    pub name: &'static str,
+    pub plan: Plan,
+    x: Features,
+    y: Targets,
+}
+
+enum Features {
+    Values(Vec<f32>),
+    Bytes(Vec<u8>),
+}
+
+enum Targets {
+    Values(Vec<f32>),
+    Classes(Vec<i32>),
+}
+
+const ROWS: usize = 1000;
+
+/// 10-64-1 on numbers, batch 32.
+pub fn regress(dropout: f64) -> Training {
+    let g = Graph::new();
+    let rows = g.input_of("rows", &[32], DType::I32);
+    let x = g.input("x", &[ROWS, 10]).gather_rows(&rows);
+    let y = g.input("y", &[ROWS, 1]).gather_rows(&rows);
+    let loss = mse(&mlp(&[10, 64, 1], Activation::Relu, dropout).forward(&x), &y);
+    Training {
+        name: "regress",
+        plan: learned(&loss),
+        x: Features::Values(uniform(1, ROWS * 10)),
+        y: Targets::Values(uniform(2, ROWS)),
+    }
+}
+
+/// 196-50-27-10 on bytes, scaled as they are gathered, batch 20: no size is a multiple of a vector.
+pub fn pictures(dropout: f64) -> Training {
+    let g = Graph::new();
+    let rows = g.input_of("rows", &[20], DType::I32);
+    let x = g.input_of("x", &[ROWS, 196], DType::U8).gather_rows(&rows).to_f32() * (1.0 / 78.0) + -0.42;
+    let y = g.input_of("y", &[ROWS], DType::I32).gather_rows(&rows);
+    let loss = cross_entropy(&mlp(&[196, 50, 27, 10], Activation::Relu, dropout).forward(&x), &y, 0.0, None);
+    Training {
+        name: "pictures",
+        plan: learned(&loss),
+        x: Features::Bytes(uniform(3, ROWS * 196).into_iter().map(|u| (u * 256.0) as u8).collect()),
+        y: Targets::Classes(uniform(4, ROWS).into_iter().map(|u| (u * 10.0) as i32).collect()),
+    }
+}
+
+fn learned(loss: &Tensor) -> Plan {
+    Learning::new(Adam::default(), 1e-3).record(loss).unwrap();
+    citius_plan::compile(loss.graph()).unwrap()
+}
+
+fn uniform(stream: u64, n: usize) -> Vec<f32> {
+    (0..n as u64).map(|i| random::uniform(0, stream, i)).collect()
+}
+
+impl Training {
+    pub fn inputs(&self) -> Inputs<'_> {
+        let inputs = match &self.x {
+            Features::Values(x) => Inputs::new().f32("x", x),
+            Features::Bytes(x) => Inputs::new().u8("x", x),
+        };
+        match &self.y {
+            Targets::Values(y) => inputs.f32("y", y),
+            Targets::Classes(y) => inputs.i32("y", y),
+        }
+    }
+}
+
+/// Draws rows that depend on the step alone, and calls `watch` before the first feed (`None`) and after each step.
+pub struct Feeder<W: FnMut(Option<u64>)>(pub W);
+
+impl<W: FnMut(Option<u64>)> Driver for Feeder<W> {
+    fn feed(&mut self, step: u64, slots: &mut Slots) {
+        (self.0)(None);
+        let rows = slots.i32("rows").unwrap();
+        for (i, row) in rows.iter_mut().enumerate() {
+            *row = ((step * 7919 + i as u64 * 131) % ROWS as u64) as i32;
+        }
+    }
+
+    fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {
+        assert!(outputs.scalar(0).is_finite(), "step {step}");
+        (self.0)(Some(step));
+        Flow::Continue
+    }
+}

@@ -1,0 +1,92 @@
+//! The same bits for any number of threads, and for a run that was interrupted and resumed.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use citius_cpu::{Executable, Isa, Memory, Options};
+use common::{Feeder, Training, pictures, regress};
+
+const SEED: u64 = 7;
+const STEPS: u64 = 200;
+
+/// Every parameter and state, bit by bit.
+type Bits = BTreeMap<String, Vec<u32>>;
+
+fn trainings() -> [Training; 2] {
+    [regress(0.1), pictures(0.1)]
+}
+
+#[test]
+fn any_number_of_threads() {
+    for training in trainings() {
+        for isa in Isa::available() {
+            let with = |threads| {
+                let mut memory = Memory::new(SEED);
+                run(&training, &mut memory, Options { threads, isa: Some(isa) }, 0, STEPS);
+                bits(&memory)
+            };
+            let one = with(1);
+            // 0: the number changes while the fastest is sought
+            for threads in [2, 3, 0] {
+                let what = format!("{} on {isa}, 1 thread against {threads}", training.name);
+                assert_same(&one, &with(threads), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn interrupted_and_resumed() {
+    for training in trainings() {
+        for isa in Isa::available() {
+            let options = Options { threads: 2, isa: Some(isa) };
+            let mut whole = Memory::new(SEED);
+            run(&training, &mut whole, options, 0, STEPS);
+
+            let mut before = Memory::new(SEED);
+            run(&training, &mut before, options, 0, STEPS / 2);
+            let mut after = Memory::new(SEED);
+            after.admit(&training.plan);
+            for (name, _) in before.leaves() {
+                assert!(after.set(name, before.get(name).unwrap()), "{name}");
+            }
+            run(&training, &mut after, options, STEPS / 2, STEPS / 2);
+            assert_same(&bits(&whole), &bits(&after), &format!("{} on {isa}, resumed", training.name));
+        }
+    }
+}
+
+/// A run that changes nothing would pass the tests above.
+#[test]
+fn steps_seed_and_dropout_matter() {
+    let trained = |training: &Training, seed, steps| {
+        let mut memory = Memory::new(seed);
+        run(training, &mut memory, Options { threads: 1, isa: None }, 0, steps);
+        bits(&memory)
+    };
+    let training = regress(0.1);
+    let usual = trained(&training, SEED, STEPS);
+    assert_ne!(usual, trained(&training, SEED, STEPS - 1));
+    assert_ne!(usual, trained(&training, SEED + 1, STEPS));
+    assert_ne!(usual, trained(&regress(0.0), SEED, STEPS));
+}
+
+fn run(training: &Training, memory: &mut Memory, options: Options, first: u64, steps: u64) {
+    let mut executable = Executable::new(training.plan.clone(), memory, options).unwrap();
+    let taken = executable.run(memory, &training.inputs(), first, steps, &mut Feeder(|_| ())).unwrap();
+    assert_eq!(taken, steps);
+}
+
+fn bits(memory: &Memory) -> Bits {
+    let values = |name: &str| memory.get(name).unwrap().iter().map(|v| v.to_bits()).collect();
+    memory.leaves().map(|(name, _)| (name.to_string(), values(name))).collect()
+}
+
+fn assert_same(a: &Bits, b: &Bits, what: &str) {
+    assert!(a.len() > 8 && a.keys().eq(b.keys()), "{what}: {:?}", b.keys());
+    for (name, values) in a {
+        let differ = values.iter().zip(&b[name]).filter(|(x, y)| x != y).count();
+        assert_eq!(differ, 0, "{what}: {differ} of {} values of {name} differ", values.len());
+    }
+}

@@ -1,0 +1,108 @@
+//! The CPU executor under the same tests as the reference.
+
+use citius_cpu::{Driver, Executable, Flow, Inputs, Isa, Memory, Options, Outputs, Slots};
+use citius_graph::{DType, Graph, LeafKind};
+
+use crate::{Evaluate, Values};
+
+/// One instruction set, one number of threads.
+pub struct Cpu {
+    pub isa: Isa,
+    pub threads: usize,
+}
+
+impl Cpu {
+    /// Every instruction set of this machine, alone and with three threads.
+    pub fn all() -> Vec<Cpu> {
+        Isa::available().into_iter().flat_map(|isa| [1, 3].map(|threads| Cpu { isa, threads })).collect()
+    }
+}
+
+impl Evaluate for Cpu {
+    fn name(&self) -> String {
+        format!("cpu {} with {} threads", self.isa, self.threads)
+    }
+
+    fn run(&self, graph: &Graph, initial: &Values, inputs: &[Values]) -> Result<Vec<Values>, String> {
+        let plan = citius_plan::compile(graph).map_err(|e| e.to_string())?;
+        let mut memory = Memory::new(0);
+        let options = Options { threads: self.threads, isa: Some(self.isa) };
+        let mut executable = Executable::new(plan, &mut memory, options).map_err(|e| e.to_string())?;
+        for (name, values) in initial {
+            let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
+            // a leaf that the step neither reads nor writes is not in the plan
+            if memory.leaf(name).is_some() && !memory.set(name, &values) {
+                return Err(format!("\"{name}\" is not {} values long", values.len()));
+            }
+        }
+        let names: Vec<String> = graph.outputs().into_iter().map(|o| o.0).collect();
+        let integer = |name: &str| {
+            let node = graph.outputs().iter().find(|o| o.0 == name).map(|o| o.1);
+            node.is_some_and(|id| graph.tensor(id).dtype() != DType::F32)
+        };
+        let kinds = names.iter().map(|n| (n.clone(), executable.output(n), integer(n))).collect();
+        let leaves = graph.leaves();
+        let fed = leaves.iter().filter(|l| l.kind == LeafKind::Input).map(|l| {
+            let t = graph.tensor(l.node);
+            (l.name.clone(), t.dtype())
+        });
+        let mut feeder = Feeder { inputs, fed: fed.collect(), kinds, results: Vec::new() };
+        let bytes: Vec<(String, Vec<u8>)> = feeder.u8_inputs();
+        let bound = bytes.iter().fold(Inputs::new(), |b, (name, data)| b.u8(name, data));
+        let steps = inputs.len() as u64;
+        executable.run(&mut memory, &bound, 0, steps, &mut feeder).map_err(|e| e.to_string())?;
+        Ok(feeder.results)
+    }
+}
+
+struct Feeder<'a> {
+    inputs: &'a [Values],
+    fed: Vec<(String, DType)>,
+    kinds: Vec<(String, Option<usize>, bool)>,
+    results: Vec<Values>,
+}
+
+impl Feeder<'_> {
+    /// Bytes are bound once: those of the first step.
+    fn u8_inputs(&self) -> Vec<(String, Vec<u8>)> {
+        let bytes = self.fed.iter().filter(|f| f.1 == DType::U8);
+        let first = |name: &String| self.inputs.first().and_then(|i| i.get(name)).cloned().unwrap_or_default();
+        bytes.map(|(name, _)| (name.clone(), first(name).iter().map(|&v| v as u8).collect())).collect()
+    }
+}
+
+impl Driver for Feeder<'_> {
+    fn feed(&mut self, step: u64, slots: &mut Slots) {
+        for (name, dtype) in &self.fed {
+            let Some(values) = self.inputs[step as usize].get(name) else { continue };
+            match dtype {
+                DType::F32 => {
+                    if let Some(slot) = slots.f32(name) {
+                        slot.iter_mut().zip(values).for_each(|(s, v)| *s = *v as f32);
+                    }
+                }
+                DType::I32 => {
+                    if let Some(slot) = slots.i32(name) {
+                        slot.iter_mut().zip(values).for_each(|(s, v)| *s = *v as i32);
+                    }
+                }
+                DType::U8 => {}
+            }
+        }
+    }
+
+    fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
+        let mut values = Values::new();
+        for (name, index, integer) in &self.kinds {
+            if let Some(i) = *index {
+                let read = match integer {
+                    true => outputs.i32(i).iter().map(|&v| v as f64).collect(),
+                    false => outputs.f32(i).iter().map(|&v| v as f64).collect(),
+                };
+                values.insert(name.clone(), read);
+            }
+        }
+        self.results.push(values);
+        Flow::Continue
+    }
+}
