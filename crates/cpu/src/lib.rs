@@ -10,6 +10,7 @@ mod memory;
 mod pool;
 mod run;
 mod schedule;
+mod widest;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -17,3 +18,4 @@ pub use executable::{CpuError, Executable, Options};
 pub use isa::Isa;
 pub use memory::{Leaf, Memory};
 pub use run::{Driver, Flow, Inputs, Outputs, Slots};
+pub use widest::{Plain, widest};

@@ -73,8 +73,20 @@ impl GatherTask {
     unsafe fn rows_avx512(&self, rows: Range<usize>) {
         use std::arch::x86_64::*;
         let width = self.work.width;
-        if self.to != DType::F32 || self.from == DType::I32 || width == 1 {
+        let numbers = self.to == self.from && self.from != DType::U8 && self.work.affine.is_none();
+        if width == 1 && numbers {
+            return self.column_avx512(rows);
+        }
+        if self.to != DType::F32 || self.from == DType::I32 {
             return self.rows(rows);
+        }
+        if width <= 16 && self.from == DType::F32 && self.work.affine.is_none() {
+            let mask = ((1u32 << width) - 1) as u16;
+            for r in rows {
+                let from = (self.table as *const f32).add(self.row(r) * width);
+                _mm512_mask_storeu_ps((self.out as *mut f32).add(r * width), mask, _mm512_maskz_loadu_ps(mask, from));
+            }
+            return;
         }
         let (scale, shift) = self.work.affine.unwrap_or((1.0, 0.0));
         let (scale, shift) = (_mm512_set1_ps(scale), _mm512_set1_ps(shift));
@@ -94,6 +106,24 @@ impl GatherTask {
                 let y = if self.work.affine.is_some() { _mm512_fmadd_ps(x, scale, shift) } else { x };
                 _mm512_mask_storeu_ps(to.add(c), mask, y);
             }
+        }
+    }
+
+    /// Rows of one number each, sixteen at a time.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
+    unsafe fn column_avx512(&self, rows: Range<usize>) {
+        use std::arch::x86_64::*;
+        let last = _mm512_set1_epi32(self.work.table_rows.min(i32::MAX as usize) as i32);
+        for r in rows.clone().step_by(16) {
+            let left = rows.end - r;
+            let mask = if left >= 16 { 0xFFFF } else { (1u16 << left) - 1 };
+            let index = _mm512_maskz_loadu_epi32(mask, self.indices.add(r));
+            // a row that does not exist reads row 0
+            let inside = _mm512_cmplt_epu32_mask(index, last);
+            let index = _mm512_maskz_mov_epi32(inside, index);
+            let x = _mm512_mask_i32gather_epi32::<4>(_mm512_setzero_si512(), mask, index, self.table as *const i32);
+            _mm512_mask_storeu_epi32((self.out as *mut i32).add(r), mask, x);
         }
     }
 

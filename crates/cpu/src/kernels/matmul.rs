@@ -13,6 +13,11 @@ use crate::kernels::loops::{MOST_OPERANDS, outer_offset};
 pub struct MatmulTask {
     work: Matmul,
     kernel: Kernel,
+    /// Rows and columns of a tile.
+    tile: (usize, usize),
+    /// Tiles below each other, and beside each other.
+    bands: usize,
+    panels: usize,
     a: *const f32,
     b: *const f32,
     bases: Vec<*mut u8>,
@@ -31,8 +36,17 @@ const COLS: usize = 16;
 impl MatmulTask {
     pub fn new(work: &Matmul, isa: Isa) -> MatmulTask {
         let work = with_wide_result(work.clone());
+        let kernel = Kernel::new(&work, isa);
+        let tile = match &kernel {
+            Kernel::Compiled(_) => (ROWS, COLS),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Generated(kernel) => kernel.tile(),
+        };
         MatmulTask {
-            kernel: Kernel::new(&work, isa),
+            kernel,
+            tile,
+            bands: work.m.div_ceil(tile.0),
+            panels: work.n.div_ceil(tile.1),
             a: std::ptr::null(),
             b: std::ptr::null(),
             bases: vec![std::ptr::null_mut(); work.operands.len()],
@@ -52,49 +66,76 @@ impl MatmulTask {
     }
 
     pub fn units(&self) -> usize {
-        let (rows, cols) = self.tile();
-        self.work.outer.iter().product::<usize>() * self.work.m.div_ceil(rows) * self.work.n.div_ceil(cols)
-    }
-
-    fn tile(&self) -> (usize, usize) {
-        match &self.kernel {
-            Kernel::Compiled(_) => (ROWS, COLS),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Generated(kernel) => kernel.tile(),
-        }
+        self.work.outer.iter().product::<usize>() * self.bands * self.panels
     }
 
     /// SAFETY: as `Task::run`; reach of all operands is checked by the plan's verifier.
     pub unsafe fn run(&self, units: Range<usize>) {
-        let work = &self.work;
-        let (tile_rows, tile_cols) = self.tile();
-        let (bands, panels) = (work.m.div_ceil(tile_rows), work.n.div_ceil(tile_cols));
-        let mut unit = units.start;
-        while unit < units.end {
-            let (outer, tile) = (unit / (bands * panels), unit % (bands * panels));
-            // panels outside: a panel of B stays in the cache for all bands
-            let (panel, band) = (tile / bands, tile % bands);
-            let (row, col) = (band * tile_rows, panel * tile_cols);
-            let (rows, cols) = (tile_rows.min(work.m - row), tile_cols.min(work.n - col));
-            // whole bands below each other run in one go
-            let whole = (work.m / tile_rows).saturating_sub(band);
-            let together = if rows == tile_rows { whole.min(units.end - unit).max(1) } else { 1 };
-            let at = |o: &Operand| outer_offset(o, &work.outer, outer);
-            let a = self.a.add(at(&work.a) + row * work.a.row);
-            let b = self.b.add(at(&work.b) + col);
-            let mut table = [std::ptr::null_mut::<u8>(); MOST_OPERANDS];
-            for (i, o) in work.operands.iter().enumerate() {
-                table[i] = self.bases[i].add((at(o) + row * o.row + col * o.col) * o.dtype.bytes());
+        // panels outside: a panel of B stays in the cache for all bands
+        let mut band = units.start;
+        let (mut outer, mut panel) = (0, 0);
+        if band >= self.bands {
+            let per_outer = self.bands * self.panels;
+            (outer, panel, band) = (band / per_outer, band % per_outer / self.bands, band % self.bands);
+        }
+        let mut left = units.len();
+        while left > 0 {
+            let count = left.min(self.bands - band);
+            self.run_bands(outer, panel, band, count);
+            left -= count;
+            band = 0;
+            panel += 1;
+            if panel == self.panels {
+                panel = 0;
+                outer += 1;
             }
-            match &self.kernel {
-                Kernel::Compiled(isa) => {
-                    compiled(*isa, work, a, b, &table, rows, cols);
-                    unit += 1;
+        }
+    }
+
+    /// `count` tiles below each other.
+    unsafe fn run_bands(&self, outer: usize, panel: usize, band: usize, count: usize) {
+        let work = &self.work;
+        let (tile_rows, tile_cols) = self.tile;
+        let (row, col) = (band * tile_rows, panel * tile_cols);
+        let cols = tile_cols.min(work.n - col);
+        let mut a = self.a.add(row * work.a.row);
+        let mut b = self.b.add(col);
+        let mut table = [std::mem::MaybeUninit::<*mut u8>::uninit(); MOST_OPERANDS];
+        for (i, o) in work.operands.iter().enumerate() {
+            table[i].write(self.bases[i].add((row * o.row + col * o.col) * 4));
+        }
+        // the operands were written above, and nobody looks at the others
+        let table = &mut *(table.as_mut_ptr() as *mut [*mut u8; MOST_OPERANDS]);
+        if outer > 0 {
+            let at = |o: &Operand| outer_offset(o, &work.outer, outer);
+            a = a.add(at(&work.a));
+            b = b.add(at(&work.b));
+            for (i, o) in work.operands.iter().enumerate() {
+                table[i] = table[i].add(at(o) * 4);
+            }
+        }
+        match &self.kernel {
+            Kernel::Compiled(isa) => {
+                for n in 0..count {
+                    let rows = tile_rows.min(work.m - row - n * tile_rows);
+                    compiled(*isa, work, a.add(n * tile_rows * work.a.row), b, table, rows, cols);
+                    for (i, o) in work.operands.iter().enumerate() {
+                        table[i] = table[i].add(tile_rows * o.row * 4);
+                    }
                 }
-                #[cfg(target_arch = "x86_64")]
-                Kernel::Generated(kernel) => {
-                    kernel.run(a, b, &table, rows, cols, together);
-                    unit += together;
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Generated(kernel) => {
+                let whole = count.min((work.m - row) / tile_rows);
+                if whole > 0 {
+                    kernel.run(a, b, table, tile_rows, cols, whole);
+                }
+                if whole < count {
+                    let down = whole * tile_rows;
+                    for (i, o) in work.operands.iter().enumerate() {
+                        table[i] = table[i].add(down * o.row * 4);
+                    }
+                    kernel.run(a.add(down * work.a.row), b, table, work.m - row - down, cols, 1);
                 }
             }
         }
@@ -120,6 +161,7 @@ fn with_wide_result(work: Matmul) -> Matmul {
 
 impl Kernel {
     fn new(work: &Matmul, isa: Isa) -> Kernel {
+        debug_assert!(work.operands.iter().all(|o| o.dtype == DType::F32), "epilogues read and write f32");
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512
             && let Some(kernel) = crate::x86::MatmulKernel::new(work)
