@@ -1,6 +1,8 @@
 //! Runs a program on blocks of elements: one instruction at a time over a block that stays in the first-level cache. The path
 //! of machines without AVX-512, and of the few kernels that have no generated code.
 
+use std::cell::UnsafeCell;
+
 use citius_graph::DType;
 use citius_graph::scalar::{Binary, Unary};
 use citius_plan::{Instr, Program};
@@ -13,17 +15,21 @@ pub const BLOCK: usize = 256;
 /// Values of a program for one block.
 pub struct Registers(Vec<[f32; BLOCK]>);
 
-/// Calls `f` with this thread's registers, grown to fit the program: after the first step nothing is allocated.
-#[inline(always)]
-pub fn with_registers(program: &Program, f: impl FnOnce(&mut Registers)) {
+/// This thread's registers, grown to fit the program: after the first step nothing is allocated. A pointer rather than a
+/// closure, so that the caller's loops are compiled for the caller's instruction set.
+///
+/// SAFETY of using it: until the next call on this thread, by one kernel at a time.
+pub fn registers(program: &Program) -> *mut Registers {
     thread_local! {
-        static REGISTERS: std::cell::RefCell<Registers> = const { std::cell::RefCell::new(Registers(Vec::new())) };
+        static REGISTERS: UnsafeCell<Registers> = const { UnsafeCell::new(Registers(Vec::new())) };
     }
-    REGISTERS.with_borrow_mut(|registers| {
+    REGISTERS.with(|cell| {
+        // SAFETY: kernels do not call each other, so no reference to this thread's registers is alive here.
+        let registers = unsafe { &mut *cell.get() };
         if registers.0.len() < program.instrs.len() {
             registers.0.resize(program.instrs.len(), [0.0; BLOCK]);
         }
-        f(registers)
+        cell.get()
     })
 }
 
@@ -67,7 +73,7 @@ impl Source {
     }
 }
 
-/// Computes every value of the program for `n ≤ BLOCK` elements. `load(i)` says where operand `i` is; `product` is the
+/// Computes every value of the program for `n ≤ BLOCK` elements. `load(i, out)` fetches operand `i`; `product` is the
 /// accumulator of a matmul's epilogue.
 ///
 /// SAFETY: as [`Source::read`] for each operand.
@@ -76,7 +82,7 @@ pub unsafe fn run<const FMA: bool>(
     program: &Program,
     registers: &mut Registers,
     n: usize,
-    load: impl Fn(usize) -> Source,
+    load: impl Fn(usize, &mut [f32]),
     product: &[f32],
 ) {
     for (i, instr) in program.instrs.iter().enumerate() {
@@ -84,7 +90,7 @@ pub unsafe fn run<const FMA: bool>(
         let out = &mut rest[0][..n];
         let v = |var: usize| &done[var][..n];
         match *instr {
-            Instr::Load(operand) => load(operand).read(out),
+            Instr::Load(operand) => load(operand, out),
             Instr::Product => out.copy_from_slice(&product[..n]),
             Instr::Const(c) => out.fill(c),
             Instr::Unary(op, a) => unary(op, out, v(a)),

@@ -198,68 +198,103 @@ unsafe fn interpret<const FMA: bool>(work: &Loop, table: &[*mut u8], rows: usize
         let o = &work.operands[i];
         table[i].add((r * o.row + c * o.col) * o.dtype.bytes())
     };
-    let source = |i: usize, r: usize, c: usize| Source {
-        pointer: at(i, r, c),
-        dtype: work.operands[i].dtype,
-        stride: work.operands[i].col,
-    };
     let begin = |kind: FoldKind| match kind {
         FoldKind::Sum => 0.0,
         FoldKind::Max => f32::NEG_INFINITY,
     };
-    interpreter::with_registers(&work.program, |registers| match work.nest {
+    let registers = &mut *interpreter::registers(&work.program);
+    match work.nest {
         Nest::Rows => {
-            let mut sums = [[0.0f32; LANES]; MOST_OPERANDS];
-            let reset = |sums: &mut [[f32; LANES]; MOST_OPERANDS], whole: bool| {
-                for (i, fold) in work.folds.iter().enumerate().filter(|(_, f)| f.whole == whole) {
-                    sums[i] = [begin(fold.kind); LANES];
-                }
-            };
-            let finish = |sums: &[[f32; LANES]; MOST_OPERANDS], whole: bool, r: usize| {
-                for (i, fold) in work.folds.iter().enumerate().filter(|(_, f)| f.whole == whole) {
-                    *(at(fold.operand, r, 0) as *mut f32) = across(fold.kind, sums[i]);
-                }
-            };
-            reset(&mut sums, true);
-            for r in 0..rows {
-                reset(&mut sums, false);
-                for c in (0..cols).step_by(BLOCK) {
-                    let n = BLOCK.min(cols - c);
-                    interpreter::run::<FMA>(&work.program, registers, n, |i| source(i, r, c), &[]);
+            let mut whole = [[0.0f32; LANES]; MOST_OPERANDS];
+            work.folds.iter().zip(&mut whole).for_each(|(fold, lanes)| *lanes = [begin(fold.kind); LANES]);
+            // several short rows make a block, or a long row several blocks
+            let width = cols.clamp(1, BLOCK);
+            let height = BLOCK / width;
+            for r in (0..rows).step_by(height) {
+                let lines = height.min(rows - r);
+                let mut in_row = [[0.0f32; LANES]; MOST_OPERANDS];
+                for c in (0..cols).step_by(width) {
+                    let wide = width.min(cols - c);
+                    let n = lines * wide;
+                    let load = |i: usize, out: &mut [f32]| {
+                        let o = &work.operands[i];
+                        for (line, out) in out.chunks_exact_mut(wide).enumerate() {
+                            Source { pointer: at(i, r + line, c), dtype: o.dtype, stride: o.col }.read(out);
+                        }
+                    };
+                    interpreter::run::<FMA>(&work.program, registers, n, load, &[]);
                     for &(value, target) in &work.stores {
-                        write(registers.value(value, n), at(target, r, c), &work.operands[target]);
+                        for (line, values) in registers.value(value, n).chunks_exact(wide).enumerate() {
+                            write(values, at(target, r + line, c), &work.operands[target]);
+                        }
                     }
                     for (i, fold) in work.folds.iter().enumerate() {
-                        for lanes in registers.value(fold.value, n).chunks(LANES) {
-                            let sum = &mut sums[i];
-                            lanes.iter().zip(sum).for_each(|(&x, s)| *s = fold_two(fold.kind, *s, x));
+                        for (line, values) in registers.value(fold.value, n).chunks_exact(wide).enumerate() {
+                            if fold.whole {
+                                fold_lanes(fold.kind, &mut whole[i], values);
+                                continue;
+                            }
+                            if c == 0 {
+                                in_row[i] = [begin(fold.kind); LANES];
+                            }
+                            fold_lanes(fold.kind, &mut in_row[i], values);
+                            if c + wide == cols {
+                                *(at(fold.operand, r + line, 0) as *mut f32) = across(fold.kind, in_row[i]);
+                            }
                         }
                     }
                 }
-                finish(&sums, false, r);
+                if cols == 0 {
+                    for (fold, line) in
+                        work.folds.iter().filter(|f| !f.whole).flat_map(|f| (0..lines).map(move |l| (f, l)))
+                    {
+                        *(at(fold.operand, r + line, 0) as *mut f32) = begin(fold.kind);
+                    }
+                }
             }
-            finish(&sums, true, 0);
+            for (i, fold) in work.folds.iter().enumerate().filter(|(_, f)| f.whole) {
+                *(at(fold.operand, 0, 0) as *mut f32) = across(fold.kind, whole[i]);
+            }
         }
         Nest::Columns => {
-            let mut sums = [0.0f32; BLOCK];
-            for c in (0..cols).step_by(BLOCK) {
-                let n = BLOCK.min(cols - c);
-                for (i, fold) in work.folds.iter().enumerate() {
-                    sums[..n].fill(begin(fold.kind));
-                    for r in 0..rows {
-                        interpreter::run::<FMA>(&work.program, registers, n, |i| source(i, r, c), &[]);
-                        let value = registers.value(fold.value, n);
-                        sums[..n].iter_mut().zip(value).for_each(|(s, &x)| *s = fold_two(fold.kind, *s, x));
-                        // stores once, in the pass of the first fold
-                        for &(value, target) in work.stores.iter().filter(|_| i == 0) {
-                            write(registers.value(value, n), at(target, r, c), &work.operands[target]);
+            let mut sums = [[0.0f32; UNIT_COLUMNS]; MOST_OPERANDS];
+            for c in (0..cols).step_by(UNIT_COLUMNS) {
+                let n = UNIT_COLUMNS.min(cols - c);
+                work.folds.iter().zip(&mut sums).for_each(|(fold, sum)| sum.fill(begin(fold.kind)));
+                let height = BLOCK / n;
+                for r in (0..rows).step_by(height) {
+                    let lines = height.min(rows - r);
+                    let load = |i: usize, out: &mut [f32]| {
+                        let o = &work.operands[i];
+                        for (line, out) in out.chunks_exact_mut(n).enumerate() {
+                            Source { pointer: at(i, r + line, c), dtype: o.dtype, stride: o.col }.read(out);
+                        }
+                    };
+                    interpreter::run::<FMA>(&work.program, registers, lines * n, load, &[]);
+                    for (fold, sum) in work.folds.iter().zip(&mut sums) {
+                        for values in registers.value(fold.value, lines * n).chunks_exact(n) {
+                            sum.iter_mut().zip(values).for_each(|(s, &x)| *s = fold_two(fold.kind, *s, x));
                         }
                     }
-                    write(&sums[..n], at(fold.operand, 0, c), &work.operands[fold.operand]);
+                    for &(value, target) in &work.stores {
+                        for (line, values) in registers.value(value, lines * n).chunks_exact(n).enumerate() {
+                            write(values, at(target, r + line, c), &work.operands[target]);
+                        }
+                    }
+                }
+                for (fold, sum) in work.folds.iter().zip(&sums) {
+                    write(&sum[..n], at(fold.operand, 0, c), &work.operands[fold.operand]);
                 }
             }
         }
-    });
+    }
+}
+
+#[inline(always)]
+fn fold_lanes(kind: FoldKind, lanes: &mut [f32; LANES], values: &[f32]) {
+    for chunk in values.chunks(LANES) {
+        chunk.iter().zip(lanes.iter_mut()).for_each(|(&x, s)| *s = fold_two(kind, *s, x));
+    }
 }
 
 const LANES: usize = 16;

@@ -176,65 +176,107 @@ impl Kernel {
 
 unsafe fn compiled(isa: Isa, work: &Matmul, a: *const f32, b: *const f32, table: &[*mut u8], rows: usize, cols: usize) {
     match isa {
-        Isa::Portable => tile::<false>(work, a, b, table, rows, cols),
+        Isa::Portable => tile_portable(work, a, b, table, rows, cols),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 | Isa::Avx512 => tile_avx2(work, a, b, table, rows, cols),
         #[cfg(not(target_arch = "x86_64"))]
-        Isa::Avx2 | Isa::Avx512 => tile::<false>(work, a, b, table, rows, cols),
+        Isa::Avx2 | Isa::Avx512 => tile_portable(work, a, b, table, rows, cols),
     }
 }
+
+/// The sums of a tile, rows apart by [`COLS`].
+type Sums = [[f32; COLS]; ROWS];
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile_avx2(work: &Matmul, a: *const f32, b: *const f32, table: &[*mut u8], rows: usize, cols: usize) {
-    tile::<true>(work, a, b, table, rows, cols)
+    let mut sums: Sums = [[0.0; COLS]; ROWS];
+    match rows {
+        1 => multiply_avx2::<1>(work, a, b, cols, &mut sums),
+        2 => multiply_avx2::<2>(work, a, b, cols, &mut sums),
+        3 => multiply_avx2::<3>(work, a, b, cols, &mut sums),
+        4 => multiply_avx2::<4>(work, a, b, cols, &mut sums),
+        5 => multiply_avx2::<5>(work, a, b, cols, &mut sums),
+        _ => multiply_avx2::<6>(work, a, b, cols, &mut sums),
+    }
+    epilogue::<true>(work, &sums, table, rows, cols)
 }
 
-#[inline(always)]
-unsafe fn tile<const FMA: bool>(
-    work: &Matmul,
-    a: *const f32,
-    b: *const f32,
-    table: &[*mut u8],
-    rows: usize,
-    cols: usize,
-) {
-    let mut sums = [[0.0f32; COLS]; ROWS];
-    if rows == ROWS && cols == COLS {
-        for k in 0..work.k {
-            let line = &*(b.add(k * work.b.row) as *const [f32; COLS]);
-            for (i, sum) in sums.iter_mut().enumerate() {
-                let x = *a.add(i * work.a.row + k * work.a.col);
-                for j in 0..COLS {
-                    sum[j] = if FMA { x.mul_add(line[j], sum[j]) } else { x * line[j] + sum[j] };
-                }
-            }
-        }
-    } else {
-        for k in 0..work.k {
-            for (i, sum) in sums.iter_mut().enumerate().take(rows) {
-                let x = *a.add(i * work.a.row + k * work.a.col);
-                for (j, s) in sum.iter_mut().enumerate().take(cols) {
-                    let y = *b.add(k * work.b.row + j);
-                    *s = if FMA { x.mul_add(y, *s) } else { x * y + *s };
-                }
+/// `R` rows by two vectors: twelve accumulators at most, of sixteen registers.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn multiply_avx2<const R: usize>(work: &Matmul, a: *const f32, b: *const f32, cols: usize, sums: &mut Sums) {
+    use std::arch::x86_64::*;
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    let mask = |from: usize| _mm256_cmpgt_epi32(_mm256_set1_epi32(cols as i32 - from as i32), lanes);
+    let (first, second) = (mask(0), mask(8));
+    let (whole, wide) = (cols == COLS, cols > 8);
+    let mut low = [_mm256_setzero_ps(); R];
+    let mut high = [_mm256_setzero_ps(); R];
+    let (row, col) = (work.a.row, work.a.col);
+    for k in 0..work.k {
+        let line = b.add(k * work.b.row);
+        let (x, y) = match (whole, wide) {
+            (true, _) => (_mm256_loadu_ps(line), _mm256_loadu_ps(line.add(8))),
+            (false, true) => (_mm256_loadu_ps(line), _mm256_maskload_ps(line.add(8), second)),
+            (false, false) => (_mm256_maskload_ps(line, first), _mm256_setzero_ps()),
+        };
+        let column = a.add(k * col);
+        for i in 0..R {
+            let s = _mm256_broadcast_ss(&*column.add(i * row));
+            low[i] = _mm256_fmadd_ps(s, x, low[i]);
+            if wide {
+                high[i] = _mm256_fmadd_ps(s, y, high[i]);
             }
         }
     }
-    const { assert!(COLS <= BLOCK) };
-    interpreter::with_registers(&work.program, |registers| {
-        for (i, sum) in sums.iter().enumerate().take(rows) {
-            let at = |o: usize| table[o].add(i * work.operands[o].row * work.operands[o].dtype.bytes());
-            let source =
-                |o: usize| Source { pointer: at(o), dtype: work.operands[o].dtype, stride: work.operands[o].col };
-            interpreter::run::<FMA>(&work.program, registers, cols, source, sum);
-            for &(value, target) in &work.stores {
-                debug_assert_eq!(work.operands[target].dtype, DType::F32);
-                let (to, stride) = (at(target) as *mut f32, work.operands[target].col);
-                for (j, &x) in registers.value(value, cols).iter().enumerate() {
-                    *to.add(j * stride) = x;
-                }
+    for i in 0..R {
+        _mm256_storeu_ps(sums[i].as_mut_ptr(), low[i]);
+        _mm256_storeu_ps(sums[i].as_mut_ptr().add(8), high[i]);
+    }
+}
+
+/// The same in plain code, for the compiler to vectorise as it can.
+unsafe fn tile_portable(work: &Matmul, a: *const f32, b: *const f32, table: &[*mut u8], rows: usize, cols: usize) {
+    let mut sums: Sums = [[0.0; COLS]; ROWS];
+    let mut line = [0.0f32; COLS];
+    for k in 0..work.k {
+        std::ptr::copy_nonoverlapping(b.add(k * work.b.row), line.as_mut_ptr(), cols);
+        for (i, sum) in sums.iter_mut().enumerate().take(rows) {
+            let x = *a.add(i * work.a.row + k * work.a.col);
+            sum.iter_mut().zip(&line).for_each(|(s, y)| *s += x * y);
+        }
+    }
+    epilogue::<false>(work, &sums, table, rows, cols)
+}
+
+/// Runs the epilogue on a whole tile at once, its rows one after the other in a block.
+#[inline(always)]
+unsafe fn epilogue<const FMA: bool>(work: &Matmul, sums: &Sums, table: &[*mut u8], rows: usize, cols: usize) {
+    const { assert!(ROWS * COLS <= BLOCK) };
+    let n = rows * cols;
+    let mut product = [0.0f32; ROWS * COLS];
+    for (line, sum) in product.chunks_exact_mut(cols).zip(sums).take(rows) {
+        line.copy_from_slice(&sum[..cols]);
+    }
+    let registers = &mut *interpreter::registers(&work.program);
+    let at = |o: usize, row: usize| table[o].add(row * work.operands[o].row * 4);
+    let load = |o: usize, out: &mut [f32]| {
+        let operand = &work.operands[o];
+        for (row, out) in out.chunks_exact_mut(cols).enumerate() {
+            Source { pointer: at(o, row), dtype: operand.dtype, stride: operand.col }.read(out);
+        }
+    };
+    interpreter::run::<FMA>(&work.program, registers, n, load, &product);
+    for &(value, target) in &work.stores {
+        let stride = work.operands[target].col;
+        for (row, line) in registers.value(value, n).chunks_exact(cols).enumerate() {
+            let to = at(target, row) as *mut f32;
+            match stride {
+                1 => std::ptr::copy_nonoverlapping(line.as_ptr(), to, cols),
+                _ => line.iter().enumerate().for_each(|(j, &x)| *to.add(j * stride) = x),
             }
         }
-    });
+    }
 }
