@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 
 use citius_graph::DType;
 use citius_graph::scalar::{Binary, Unary};
-use citius_plan::{Instr, Program};
+use citius_plan::{FoldKind, Instr, Program};
 
 use crate::math;
 
@@ -73,8 +73,8 @@ impl Source {
     }
 }
 
-/// Computes every value of the program for `n ≤ BLOCK` elements. `load(i, out)` fetches operand `i`; `product` is the
-/// accumulator of a matmul's epilogue.
+/// Computes every value of the program for `n ≤ BLOCK` elements. They are whole rows of `row` elements, or one
+/// row's part. `load(i, out)` fetches operand `i`; `product` is the accumulator of a matmul's epilogue.
 ///
 /// SAFETY: as [`Source::read`] for each operand.
 #[inline(always)]
@@ -82,6 +82,7 @@ pub unsafe fn run<const FMA: bool>(
     program: &Program,
     registers: &mut Registers,
     n: usize,
+    row: usize,
     load: impl Fn(usize, &mut [f32]),
     product: &[f32],
 ) {
@@ -95,6 +96,14 @@ pub unsafe fn run<const FMA: bool>(
             Instr::Const(c) => out.fill(c),
             Instr::Unary(op, a) => unary(op, out, v(a)),
             Instr::Binary(op, a, b) => binary(op, out, v(a), v(b)),
+            Instr::FoldRow(kind, a) => {
+                for (out, x) in out.chunks_exact_mut(row).zip(v(a).chunks_exact(row)) {
+                    out.fill(match kind {
+                        FoldKind::Sum => x.iter().sum(),
+                        FoldKind::Max => x.iter().copied().fold(f32::NEG_INFINITY, math::max),
+                    });
+                }
+            }
             Instr::Select(c, a, b) => {
                 let (c, a, b) = (v(c), v(a), v(b));
                 for j in 0..n {

@@ -33,6 +33,7 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
         fuse::merge_loops(&mut draft, Join::Plain);
         fuse::fuse_epilogues(&mut draft);
         fuse::merge_loops(&mut draft, Join::Any);
+        fuse::drop_unread(&mut draft);
         let waves = order::order_waves(&mut draft);
         let plan = assemble(&mut draft, &waves);
         match plan {

@@ -6,6 +6,7 @@ use citius_graph::{DType, Graph, Leaf, NodeId, Op, Reduction, Shape};
 
 use crate::access::{self, Access};
 use crate::plan::BufferId;
+use crate::program::SHORT_ROW;
 
 #[derive(Clone, Debug)]
 pub struct DraftNode {
@@ -178,6 +179,10 @@ impl Draft {
             Source::Alias(base) => loads.push((base, Access(vec![]))),
             Source::Own => return Err(()),
             Source::Product => {}
+            Source::RowFold(_, value) => {
+                let access = Access::identity(&self.nodes[value].shape);
+                self.visit(kernel, value, access, loads, seen)?;
+            }
             Source::Compute => {
                 for (input, access) in self.inputs_under(id, &access) {
                     self.visit(kernel, input, access, loads, seen)?;
@@ -194,7 +199,14 @@ impl Draft {
             return if identity() { Source::Product } else { Source::Own };
         }
         if let Some(root) = kernel.roots.iter().find(|r| r.defines == Some(id)) {
-            return if root.fold.is_none() && identity() { Source::Compute } else { Source::Own };
+            return match &root.fold {
+                None if identity() => Source::Compute,
+                Some((kind, _)) if self.is_short_row_fold(kernel, root) => {
+                    let row = Access::identity(&self.nodes[root.value].shape).through_broadcast(&self.nodes[id].shape);
+                    if *access == row { Source::RowFold(*kind, root.value) } else { Source::Own }
+                }
+                _ => Source::Own,
+            };
         }
         if self.stored.contains(&id) {
             return Source::Load;
@@ -207,6 +219,16 @@ impl Draft {
         }
         let base = self.base(id);
         if kernel.roots.iter().any(|r| r.defines == Some(base)) { Source::Own } else { Source::Alias(base) }
+    }
+
+    /// A fold over the last axis of a loop, short enough for one vector: its result is at hand in the same iteration.
+    pub fn is_short_row_fold(&self, kernel: &Kernel, root: &Root) -> bool {
+        match (&kernel.body, &root.fold) {
+            (Body::Loop(space), Some((_, axes))) => {
+                space.len() > 1 && *axes == [space.len() - 1] && (1..=SHORT_ROW).contains(&space[space.len() - 1])
+            }
+            _ => false,
+        }
     }
 
     /// Inputs of a map op or view, with their access.
@@ -263,6 +285,8 @@ pub enum Source {
     Compute,
     /// The accumulator of the product.
     Product,
+    /// This value folded over its short row.
+    RowFold(Reduction, NodeId),
     /// Made by this kernel in another iteration: not available.
     Own,
 }

@@ -180,7 +180,6 @@ pub fn fuse_epilogues(draft: &mut Draft) {
         }
         i += 1;
     }
-    drop_unread_products(draft, &links);
 }
 
 fn epilogue(draft: &Draft, links: &Links, i: usize, j: usize, product: NodeId) -> Option<Kernel> {
@@ -201,15 +200,27 @@ fn epilogue(draft: &Draft, links: &Links, i: usize, j: usize, product: NodeId) -
     joined(draft, &without_operands, b, &operands)
 }
 
-/// A product that only its own epilogue reads is never written.
-fn drop_unread_products(draft: &mut Draft, links: &Links) {
+/// Pass `drop_unread`: what only its own kernel reads, in registers, is never written.
+pub fn drop_unread(draft: &mut Draft) {
+    let links = Links::new(draft);
+    let named: HashSet<NodeId> = draft.outputs.iter().map(|o| draft.base(o.1)).collect();
     for i in 0..draft.kernels.len() {
-        let Body::Matmul(product) = draft.kernels[i].body else { continue };
-        let named = draft.outputs.iter().any(|o| draft.base(o.1) == product);
-        let read = links.loads.iter().enumerate().any(|(j, l)| j != i && l.iter().any(|(n, _)| *n == product));
-        if !named && !read && draft.kernels[i].roots.len() > 1 {
-            draft.kernels[i].roots.retain(|r| r.defines != Some(product));
-            draft.stored.remove(&product);
+        let read_elsewhere =
+            |n: NodeId| links.loads.iter().enumerate().any(|(j, l)| j != i && l.iter().any(|(loaded, _)| *loaded == n));
+        let needed = |r: &Root| match r.defines {
+            Some(made) if made == r.target.node => named.contains(&made) || read_elsewhere(made),
+            _ => true,
+        };
+        let gone: Vec<NodeId> =
+            draft.kernels[i].roots.iter().filter(|r| !needed(r)).filter_map(|r| r.defines).collect();
+        // a fold keeps its root: its kernel's axes are arranged by it
+        let folds = |n: NodeId| draft.kernels[i].roots.iter().any(|r| r.defines == Some(n) && r.fold.is_some());
+        let gone: Vec<NodeId> = gone.into_iter().filter(|&n| !folds(n)).collect();
+        if gone.len() < draft.kernels[i].roots.len() {
+            draft.kernels[i].roots.retain(|r| r.defines.is_none_or(|n| !gone.contains(&n)));
+            gone.iter().for_each(|n| {
+                draft.stored.remove(n);
+            });
         }
     }
 }

@@ -23,4 +23,4 @@ pub use plan::{
     ArgMax, Buffer, BufferId, Call, Fold, FoldKind, Gather, Loop, Matmul, Nest, Operand, Plan, Random, Scatter,
     Storage, Work,
 };
-pub use program::{Instr, Program, Var};
+pub use program::{Instr, Program, SHORT_ROW, Var};

@@ -50,6 +50,7 @@ impl<'a> Emitter<'a> {
             Source::Load => self.load(id, id, &access),
             Source::Alias(base) => self.load(base, id, &access),
             Source::Product => self.program.push(Instr::Product),
+            Source::RowFold(kind, value) => self.row_fold(kind, value)?,
             Source::Own => return Err(format!("%{id} {} is made by another iteration", node.op.name())),
             Source::Compute => {
                 let inputs = self.draft.inputs_under(id, &access);
@@ -79,6 +80,12 @@ impl<'a> Emitter<'a> {
         self.program.push(Instr::Load(operand))
     }
 
+    fn row_fold(&mut self, kind: Reduction, value: NodeId) -> Result<Var, String> {
+        let access = Access::identity(&self.draft.nodes[value].shape);
+        let value = self.value(value, access)?;
+        Ok(self.program.push(Instr::FoldRow(fold_kind(kind), value)))
+    }
+
     fn inline(&mut self, expr: impl Fn(&mut Scalar, &[usize]) -> usize, inputs: &[Var]) -> Var {
         let mut scalar = Scalar::default();
         let x: Vec<usize> = (0..inputs.len()).map(|i| scalar.input(i)).collect();
@@ -103,7 +110,12 @@ impl<'a> Emitter<'a> {
         for root in &self.kernel.roots {
             let access = Access::identity(&self.draft.nodes[root.value].shape);
             // a root that defines its value computes it; a copy loads it
-            let var = self.value(root.value, access)?;
+            let var = match &root.fold {
+                Some((kind, _)) if self.draft.is_short_row_fold(self.kernel, root) => {
+                    self.row_fold(*kind, root.value)?
+                }
+                _ => self.value(root.value, access)?,
+            };
             let (target, dtype) = (&root.target, self.draft.nodes[root.target.node].dtype);
             self.walks.push(Walk {
                 buffer: self.draft.target_buffer(root),
@@ -137,16 +149,15 @@ fn lower_loop(draft: &Draft, kernel: &Kernel, space: &[usize]) -> Result<Loop, S
         row: stride(w, order.row),
         col: stride(w, order.col),
     };
-    let fold_kind = |r: Reduction| match r {
-        Reduction::Sum => FoldKind::Sum,
-        Reduction::Max => FoldKind::Max,
-    };
     let mut stores = Vec::new();
     let mut folds = Vec::new();
     for (root, (value, operand)) in kernel.roots.iter().zip(results) {
         match &root.fold {
-            Some((kind, _)) => folds.push(Fold { kind: fold_kind(*kind), value, operand, whole }),
-            None => stores.push((value, operand)),
+            Some((kind, _)) if !draft.is_short_row_fold(kernel, root) => {
+                folds.push(Fold { kind: fold_kind(*kind), value, operand, whole });
+            }
+            // a short row's fold is a value like any other; its operand stands still along the row
+            Some(_) | None => stores.push((value, operand)),
         }
     }
     Ok(Loop {
@@ -159,6 +170,13 @@ fn lower_loop(draft: &Draft, kernel: &Kernel, space: &[usize]) -> Result<Loop, S
         stores,
         folds,
     })
+}
+
+fn fold_kind(reduction: Reduction) -> FoldKind {
+    match reduction {
+        Reduction::Sum => FoldKind::Sum,
+        Reduction::Max => FoldKind::Max,
+    }
 }
 
 /// Merges neighbouring axes that every operand walks as one and that are folded alike.

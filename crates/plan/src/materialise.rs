@@ -1,10 +1,11 @@
 //! Pass `choose_stored`: which nodes get bytes of their own. Everything else is recomputed where it is used, which fuses
 //! element-wise chains without further ado.
 
-use citius_graph::{DType, NodeId, Op};
+use citius_graph::{DType, NodeId, Op, Shape};
 
 use crate::access;
 use crate::draft::{Draft, DraftNode, GatherChain};
+use crate::program::SHORT_ROW;
 
 /// A shared expression dearer than this many FLOPs is stored rather than computed twice.
 const RECOMPUTE_FLOPS: usize = 8;
@@ -56,9 +57,10 @@ pub fn choose_stored(draft: &mut Draft) {
                 contiguous(draft, node.inputs[0]);
             }
             Op::Broadcast if draft.nodes[node.inputs[0]].shape.elements() < node.shape.elements() => {
-                // compute once, not once per copy
+                // compute once, not once per copy; along a short row the copies are lanes of one vector
                 let source = under_views(draft, node.inputs[0]);
-                if matches!(draft.nodes[source].op, Op::Map { .. }) {
+                let along_short_row = stretches_short_row(&draft.nodes[node.inputs[0]].shape, &node.shape);
+                if matches!(draft.nodes[source].op, Op::Map { .. }) && !along_short_row {
                     store(draft, source);
                 }
             }
@@ -225,6 +227,14 @@ fn contiguous(draft: &mut Draft, id: NodeId) {
         Op::Detach | Op::Reshape => contiguous(draft, node.inputs[0]),
         _ => store(draft, id),
     }
+}
+
+/// `[…,1]` to `[…,n]` with n at most [`SHORT_ROW`], nothing else.
+fn stretches_short_row(from: &Shape, to: &Shape) -> bool {
+    let (Some((&1, rows)), Some((&n, to_rows))) = (from.dims().split_last(), to.dims().split_last()) else {
+        return false;
+    };
+    n <= SHORT_ROW && rows == to_rows && !rows.is_empty()
 }
 
 fn under_views(draft: &Draft, mut id: NodeId) -> NodeId {

@@ -2,6 +2,8 @@
 
 use citius_graph::scalar::{Binary, Unary};
 
+use crate::plan::FoldKind;
+
 pub type Var = usize;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,7 +21,12 @@ pub enum Instr {
     MulAdd(Var, Var, Var),
     /// `c − a·b`, rounded once
     NegMulAdd(Var, Var, Var),
+    /// The value folded over its row, in every element of the row. Only in loops whose rows are at most [`SHORT_ROW`] long.
+    FoldRow(FoldKind, Var),
 }
+
+/// A row this long fits one vector: a fold over it is there at once, for the rest of the same program to use.
+pub const SHORT_ROW: usize = 16;
 
 /// Instructions in order, each value made once.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -47,6 +54,7 @@ impl Program {
             Instr::Binary(op, ..) => op.flops(),
             Instr::Select(..) => 1,
             Instr::MulAdd(..) | Instr::NegMulAdd(..) => 2,
+            Instr::FoldRow(..) => 4,
         };
         self.instrs.iter().map(flops).sum()
     }
@@ -106,7 +114,7 @@ impl Instr {
     pub fn operands(&self) -> [Option<Var>; 3] {
         match *self {
             Instr::Load(_) | Instr::Product | Instr::Const(_) => [None, None, None],
-            Instr::Unary(_, a) => [Some(a), None, None],
+            Instr::Unary(_, a) | Instr::FoldRow(_, a) => [Some(a), None, None],
             Instr::Binary(_, a, b) => [Some(a), Some(b), None],
             Instr::Select(a, b, c) | Instr::MulAdd(a, b, c) | Instr::NegMulAdd(a, b, c) => [Some(a), Some(b), Some(c)],
         }
@@ -116,6 +124,7 @@ impl Instr {
         match *self {
             Instr::Load(_) | Instr::Product | Instr::Const(_) => *self,
             Instr::Unary(op, a) => Instr::Unary(op, to[a]),
+            Instr::FoldRow(kind, a) => Instr::FoldRow(kind, to[a]),
             Instr::Binary(op, a, b) => Instr::Binary(op, to[a], to[b]),
             Instr::Select(a, b, c) => Instr::Select(to[a], to[b], to[c]),
             Instr::MulAdd(a, b, c) => Instr::MulAdd(to[a], to[b], to[c]),

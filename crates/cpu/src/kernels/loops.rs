@@ -222,7 +222,7 @@ unsafe fn interpret<const FMA: bool>(work: &Loop, table: &[*mut u8], rows: usize
                             Source { pointer: at(i, r + line, c), dtype: o.dtype, stride: o.col }.read(out);
                         }
                     };
-                    interpreter::run::<FMA>(&work.program, registers, n, load, &[]);
+                    interpreter::run::<FMA>(&work.program, registers, n, wide, load, &[]);
                     for &(value, target) in &work.stores {
                         for (line, values) in registers.value(value, n).chunks_exact(wide).enumerate() {
                             write(values, at(target, r + line, c), &work.operands[target]);
@@ -270,7 +270,7 @@ unsafe fn interpret<const FMA: bool>(work: &Loop, table: &[*mut u8], rows: usize
                             Source { pointer: at(i, r + line, c), dtype: o.dtype, stride: o.col }.read(out);
                         }
                     };
-                    interpreter::run::<FMA>(&work.program, registers, lines * n, load, &[]);
+                    interpreter::run::<FMA>(&work.program, registers, lines * n, n, load, &[]);
                     for (fold, sum) in work.folds.iter().zip(&mut sums) {
                         for values in registers.value(fold.value, lines * n).chunks_exact(n) {
                             sum.iter_mut().zip(values).for_each(|(s, &x)| *s = fold_two(fold.kind, *s, x));

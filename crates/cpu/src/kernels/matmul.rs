@@ -268,7 +268,7 @@ unsafe fn epilogue<const FMA: bool>(work: &Matmul, sums: &Sums, table: &[*mut u8
             Source { pointer: at(o, row), dtype: operand.dtype, stride: operand.col }.read(out);
         }
     };
-    interpreter::run::<FMA>(&work.program, registers, n, load, &product);
+    interpreter::run::<FMA>(&work.program, registers, n, cols, load, &product);
     for &(value, target) in &work.stores {
         let stride = work.operands[target].col;
         for (row, line) in registers.value(value, n).chunks_exact(cols).enumerate() {

@@ -2,7 +2,7 @@
 //! current column, `r15` the last multiple of 16.
 
 use citius_graph::DType;
-use citius_plan::{Fold, FoldKind, Instr, Loop, Nest, Var};
+use citius_plan::{Fold, FoldKind, Instr, Loop, Nest, SHORT_ROW, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
@@ -29,7 +29,8 @@ impl LoopKernel {
         let targets_f32 = work.targets().iter().all(|&t| work.operands[t].dtype == DType::F32);
         let near = work.operands.iter().all(|o| o.row * o.dtype.bytes() < i32::MAX as usize);
         let fold_targets = work.folds.iter().all(|f| work.nest == Nest::Rows || work.operands[f.operand].col == 1);
-        let stores = work.stores.iter().all(|s| work.operands[s.1].col == 1 || work.cols == 1);
+        // a row's fold is stored once; it is complete only when the row is one vector
+        let stores = work.stores.iter().all(|s| work.operands[s.1].col == 1 || work.cols <= SHORT_ROW);
         if !(evenly && targets_f32 && near && fold_targets && stores) {
             return None;
         }
@@ -250,12 +251,17 @@ impl<'a> Generator<'a> {
         let work = self.work;
         let at = At { work, tail };
         let k = if tail { TAIL } else { 0 };
-        let mut emitter = Emitter::new(asm, &work.program, &self.results, Registers::new(first..32), &self.pinned);
+        let mut emitter =
+            Emitter::new(asm, &work.program, &self.results, Registers::new(first..32), &self.pinned).tail(tail);
         emitter.emit(&at, None)?;
         for &(value, target) in &work.stores {
             let r = emitter.register(value)?;
             let m = at.element(emitter.asm(), target);
-            emitter.asm().store(m, r, k);
+            match work.operands[target].col {
+                // one value for the row, the same in every lane
+                0 => emitter.asm().store_one(m, r),
+                _ => emitter.asm().store(m, r, k),
+            }
         }
         for (f, fold) in work.folds.iter().enumerate() {
             let r = emitter.register(fold.value)?;

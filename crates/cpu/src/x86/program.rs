@@ -1,7 +1,7 @@
 //! Emits a program for 16 elements: every value in a vector register.
 
 use citius_graph::scalar::{Binary, Unary};
-use citius_plan::{Instr, Program, Var};
+use citius_plan::{FoldKind, Instr, Program, Var};
 
 use super::asm::*;
 use crate::math;
@@ -56,6 +56,8 @@ pub struct Emitter<'a> {
     pinned: &'a [Option<u8>],
     place: Vec<Option<u8>>,
     last_use: Vec<usize>,
+    /// The vector is a row's tail: lanes beyond it count for nothing in a fold.
+    tail: bool,
     /// Comparisons used only as the condition of selects become masks there.
     only_condition: Vec<bool>,
 }
@@ -96,7 +98,12 @@ impl<'a> Emitter<'a> {
             }
         }
         results.iter().for_each(|&r| last_use[r] = usize::MAX);
-        Emitter { asm, program, registers, pinned, place: vec![None; n], last_use, only_condition }
+        Emitter { asm, program, registers, pinned, place: vec![None; n], last_use, tail: false, only_condition }
+    }
+
+    pub fn tail(mut self, tail: bool) -> Self {
+        self.tail = tail;
+        self
     }
 
     /// Emits every instruction; afterwards [`Emitter::register`] tells where results are. `product` is the accumulator.
@@ -250,6 +257,24 @@ impl<'a> Emitter<'a> {
                 temp.into_iter().for_each(|t| self.registers.give(t));
             }
             Instr::Binary(op, a, b) => self.binary(op, dst, a, b)?,
+            Instr::FoldRow(kind, a) => {
+                let (a, temp) = self.first(a)?;
+                let (neutral, combine) = match kind {
+                    FoldKind::Sum => (0.0, ADD),
+                    FoldKind::Max => (f32::NEG_INFINITY, MAX),
+                };
+                match self.tail {
+                    true => {
+                        self.asm.spread(dst, Rm::Const(neutral));
+                        self.asm.copy_masked(dst, a, TAIL);
+                    }
+                    false => self.asm.copy(dst, a),
+                }
+                let other = self.registers.take()?;
+                self.asm.across(combine, dst, other);
+                self.registers.give(other);
+                temp.into_iter().for_each(|t| self.registers.give(t));
+            }
             Instr::Select(c, a, b) => {
                 let (no, temp) = self.first(b)?;
                 self.condition(c)?;
