@@ -194,6 +194,10 @@ impl Draft {
 
     /// How a kernel comes by a node's element.
     pub fn source(&self, kernel: &Kernel, id: NodeId, access: &Access) -> Source {
+        // a number is cheaper than a load, also one that has a place because it is read under a name
+        if matches!(self.nodes[id].op, Op::Constant(_)) {
+            return Source::Compute;
+        }
         let identity = || *access == Access::identity(&self.nodes[id].shape);
         if matches!(kernel.body, Body::Matmul(m) if m == id) {
             return if identity() { Source::Product } else { Source::Own };

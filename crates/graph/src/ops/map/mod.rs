@@ -103,6 +103,7 @@ impl fmt::Debug for MapDef {
 /// Records a map op: checks types, stretches the inputs to a common shape, folds constants.
 pub(crate) fn apply(def: &'static MapDef, attrs: &[f64], inputs: &[&Tensor], at: &'static Location<'static>) -> Tensor {
     let graph = inputs[0].graph();
+    let _line = graph.attributed(at.file(), at.line());
     let fail = |problem: String| {
         graph.fail(def.name, problem, at);
         inputs[0].clone()
