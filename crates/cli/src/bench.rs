@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Plain, widest, Driver, Executable, Flow, Inputs, Isa, Memory, Options, Outputs, Slots};
+use citius_cpu::{Driver, Executable, Flow, Inputs, Isa, Memory, Options, Outputs, Plain, Slots, widest};
 use citius_data::{Dataset, Features, Images, Order, Target, image_dataset, mnist_dir};
 use citius_graph::{DType, Graph, random};
 use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};

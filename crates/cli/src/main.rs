@@ -1,1 +1,74 @@
-fn main() {}
+//! The `citius` command. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+
+mod args;
+mod bench;
+mod error;
+mod eval;
+mod plan;
+mod predict;
+mod screen;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::{Done, Failure};
+
+/// Train neural networks at the speed your machine allows.
+#[derive(Parser)]
+#[command(name = "citius", version, max_term_width = 100, args_override_self = true, after_help = EXAMPLES)]
+struct Citius {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  citius train                                      train on embedded digits
+  citius train houses.csv --target price            from a table to a model
+  citius predict runs/houses-1 houses-new.csv       use the model
+  citius plan houses.csv --target price             see the compiled step";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a model on a table, on images, or on the embedded digits
+    Train(Box<train::TrainArgs>),
+    /// Predict the target of new rows with a trained model
+    Predict(predict::PredictArgs),
+    /// Judge a trained model on rows whose target is known
+    Eval(eval::EvalArgs),
+    /// Print the compiled training step with its costs, without training
+    Plan(Box<plan::PlanArgs>),
+    /// Time full training epochs of reference workloads
+    Bench(bench::BenchArgs),
+}
+
+fn main() -> ExitCode {
+    quiet_when_nobody_reads();
+    let done = match Citius::parse().command {
+        Command::Train(args) => train::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
+    };
+    match done {
+        Ok(code) => ExitCode::from(u8::from(code)),
+        Err(failure) => {
+            screen::line(screen::Sink::Stderr, &format!("error: {failure}"));
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// A reader that has seen enough, such as `head`, is no failure.
+fn quiet_when_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload_as_str().unwrap_or_default();
+        if message.contains("failed printing to stdout") {
+            std::process::exit(0);
+        }
+        usual(info);
+    }));
+}

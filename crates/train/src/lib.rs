@@ -1,1 +1,52 @@
+//! From a file to a model: read, choose, train, judge, save.
+//!
+//! ```text
+//! config.rs      what a person asks for: flags or TOML
+//! problem.rs     a source, read, split and encoded
+//! auto.rs        everything that was left open, chosen with a reason
+//! settings.rs    the outcome: all that decides the numbers
+//! step.rs        the compiled step of a data set
+//! walk.rs        feeding it and watching every result
+//! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
+//! run.rs         a whole run: fit, refit, judge, save, resume
+//! predictor.rs   outputs of a model in large batches
+//! metrics.rs     how good they are
+//! events.rs      what happens, for whoever listens
+//! report.rs      what it came to
+//! model.rs       a model on disk
+//! checkpoint.rs  a run on disk
+//! ```
 
+pub mod auto;
+mod checkpoint;
+mod config;
+mod error;
+pub mod events;
+mod files;
+mod fit;
+mod memory;
+mod metrics;
+mod model;
+mod predictor;
+mod problem;
+mod report;
+mod run;
+mod settings;
+mod step;
+mod tensors;
+mod walk;
+mod weights;
+
+pub use auto::{Choice, choose};
+pub use config::Wishes;
+pub use error::TrainError;
+pub use events::{Divergence, Event, Listener, Rows, Silent};
+pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
+pub use metrics::Metrics;
+pub use model::{Architecture, ModelCard, Predictions, SavedModel};
+pub use predictor::Predictor;
+pub use problem::{Input, Problem, count, read_options};
+pub use report::{Ending, Report};
+pub use run::{RunOptions, Training};
+pub use settings::Settings;
+pub use step::plan_step;

@@ -1,0 +1,211 @@
+//! Flags that `train` and `plan` share, as wishes.
+
+use std::path::PathBuf;
+
+use citius_cpu::{Isa, Options};
+use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig};
+use citius_train::Wishes;
+use clap::Args;
+
+use crate::bench::IsaName;
+use crate::error::Failure;
+
+#[derive(Args)]
+pub struct WishArgs {
+    /// A table (.csv, .tsv, .txt, .data, .npy, also .gz), or a directory with the four MNIST files;
+    /// without it, digits drawn by citius itself
+    pub source: Option<PathBuf>,
+    /// Settings as TOML, the flags' names as keys; flags go before it
+    #[arg(long, value_name = "F.toml")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Data")]
+struct DataArgs {
+    /// Column to predict [default: the last]
+    #[arg(long, value_name = "NAME|INDEX", allow_hyphen_values = true)]
+    target: Option<String>,
+    /// regression, binary or classes [default: from the target]
+    #[arg(long)]
+    task: Option<String>,
+    /// File of 0-based row numbers to train on, one per line
+    #[arg(long, value_name = "F")]
+    train_rows: Option<PathBuf>,
+    /// File of 0-based row numbers to test on
+    #[arg(long, value_name = "F")]
+    test_rows: Option<PathBuf>,
+    /// Share of the training rows that decides when to stop [default: 0.1]
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    validation: Option<f64>,
+    /// Share of all rows kept for the final judgement [default: 0.1]
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    test: Option<f64>,
+    /// Tokens that stand for a missing cell, besides the usual ones
+    #[arg(long, value_name = "TOKEN", value_delimiter = ',', allow_hyphen_values = true)]
+    missing: Option<Vec<String>>,
+    /// Columns to read as text whatever they hold
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    text: Option<Vec<String>>,
+    /// Whether the first line holds names [default: found out]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    header: Option<bool>,
+    /// comma, semicolon, tab or spaces [default: found out]
+    #[arg(long)]
+    delimiter: Option<String>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Model and training (each has a default that fits the data)")]
+struct ModelArgs {
+    /// Units of the hidden layers; `none` for a linear model
+    #[arg(long, value_name = "128,64", value_parser = hidden)]
+    hidden: Option<Hidden>,
+    /// relu, leaky-relu, elu, gelu, gelu-tanh, silu, sigmoid, tanh, softplus
+    #[arg(long, value_parser = Activation::by_name)]
+    activation: Option<Activation>,
+    /// Share of units switched off at random while training
+    #[arg(long, allow_negative_numbers = true)]
+    dropout: Option<f64>,
+    /// auto, mse, mae, huber, bce or cross-entropy
+    #[arg(long, value_parser = loss)]
+    loss: Option<LossArg>,
+    /// sgd, momentum, nesterov, rmsprop, adam or adamw
+    #[arg(long, value_parser = OptimizerConfig::by_name)]
+    optimizer: Option<OptimizerConfig>,
+    /// Learning rate
+    #[arg(long, allow_negative_numbers = true)]
+    lr: Option<f64>,
+    /// constant, cosine, one-cycle, step, exponential, warmup or plateau
+    #[arg(long, value_parser = ScheduleConfig::by_name)]
+    schedule: Option<ScheduleConfig>,
+    /// How strongly weights are pulled to 0
+    #[arg(long, allow_negative_numbers = true)]
+    weight_decay: Option<f64>,
+    /// Largest norm of the gradient
+    #[arg(long, value_name = "NORM", allow_negative_numbers = true)]
+    clip_norm: Option<f64>,
+    /// Steps whose gradients make one update
+    #[arg(long, value_name = "N")]
+    accumulate: Option<usize>,
+    /// Rows per step
+    #[arg(long, value_name = "N")]
+    batch_size: Option<usize>,
+    /// Passes over the training rows
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// Validations without improvement before stopping; 0 never stops early
+    #[arg(long, value_name = "N")]
+    patience: Option<usize>,
+    /// Decay of a running average of the weights, used in their place; 0 for none
+    #[arg(long, value_name = "DECAY", allow_negative_numbers = true)]
+    average: Option<f64>,
+    /// Train anew on all rows once the best number of epochs is known
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    refit: Option<bool>,
+    /// Seed of everything random [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+#[derive(Args, Clone, Copy)]
+#[command(next_help_heading = "Machine (changes the speed, never the numbers)")]
+pub struct MachineArgs {
+    /// Threads to use; 0 takes as many as turn out fastest
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// Instruction set to use instead of the best one here
+    #[arg(long, value_enum)]
+    pub isa: Option<IsaName>,
+}
+
+impl WishArgs {
+    /// Flags, then the settings file where they are silent.
+    pub fn wishes(&self) -> Result<Wishes, Failure> {
+        let flags = self.flags();
+        Ok(match &self.config {
+            Some(path) => flags.or(Wishes::read(path)?),
+            None => flags,
+        })
+    }
+
+    pub fn flags(&self) -> Wishes {
+        let (d, m) = (&self.data, &self.model);
+        Wishes {
+            source: self.source.clone(),
+            target: d.target.clone(),
+            task: d.task.clone(),
+            train_rows: d.train_rows.clone(),
+            test_rows: d.test_rows.clone(),
+            validation: d.validation,
+            test: d.test,
+            missing: d.missing.clone(),
+            text: d.text.clone(),
+            header: d.header,
+            delimiter: d.delimiter.clone(),
+            hidden: m.hidden.clone().map(|h| h.0),
+            activation: m.activation,
+            dropout: m.dropout,
+            loss: m.loss.clone().and_then(|l| l.0),
+            optimizer: m.optimizer.clone(),
+            lr: m.lr,
+            schedule: m.schedule.clone(),
+            weight_decay: m.weight_decay,
+            clip_norm: m.clip_norm,
+            accumulate: m.accumulate,
+            batch_size: m.batch_size,
+            epochs: m.epochs,
+            patience: m.patience,
+            average: m.average,
+            refit: m.refit,
+            seed: m.seed,
+        }
+    }
+}
+
+impl MachineArgs {
+    pub fn options(self) -> Result<Options, Failure> {
+        if self.threads > 1024 {
+            return Err(Failure::Usage(format!("--threads {} is more than any machine has", self.threads)));
+        }
+        let isa = self.isa.map(|name| match name {
+            IsaName::Portable => Isa::Portable,
+            IsaName::Avx2 => Isa::Avx2,
+            IsaName::Avx512 => Isa::Avx512,
+        });
+        if let Some(isa) = isa.filter(|isa| !Isa::available().contains(isa)) {
+            return Err(Failure::Usage(format!("this machine has no {isa}; the best it has is {}", Isa::detect())));
+        }
+        Ok(Options { threads: self.threads, isa })
+    }
+}
+
+#[derive(Clone)]
+struct Hidden(Vec<usize>);
+
+fn hidden(text: &str) -> Result<Hidden, String> {
+    if text == "none" {
+        return Ok(Hidden(Vec::new()));
+    }
+    let sizes = text.split(',').map(|size| size.trim().parse::<usize>());
+    sizes
+        .collect::<Result<_, _>>()
+        .map(Hidden)
+        .map_err(|_| "write layer sizes separated by commas, such as 128,64, or none".to_owned())
+}
+
+#[derive(Clone)]
+struct LossArg(Option<Loss>);
+
+fn loss(text: &str) -> Result<LossArg, String> {
+    match text {
+        "auto" => Ok(LossArg(None)),
+        name => Loss::by_name(name).map(|loss| LossArg(Some(loss))),
+    }
+}

@@ -1,0 +1,36 @@
+//! `citius plan`: the compiled training step, with costs, without training.
+
+use citius_nn::Module;
+use citius_train::{Training, count, plan_step};
+use clap::Args;
+
+use crate::args::WishArgs;
+use crate::error::{Done, Failure};
+use crate::screen::{self, Sink, line};
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    wishes: WishArgs,
+}
+
+const EXAMPLES: &str = "Examples:
+  citius plan
+  citius plan houses.csv --target price --hidden 256,256 --batch-size 128";
+
+pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
+    args.wishes.machine.options()?;
+    let Training { problem, settings, choices, .. } = Training::new(args.wishes.wishes()?)?;
+    screen::show_choices(Sink::Stdout, &choices);
+    let model = settings.model(problem.train.width(), problem.train.outputs());
+    let batch = settings.batch_size.clamp(1, problem.train.rows.max(1));
+    let updates = settings.updates(problem.train.rows, settings.epochs);
+    let plan = plan_step(&model, &settings, &problem.train, batch, updates)?;
+    let steps = problem.train.rows.div_ceil(batch);
+    line(Sink::Stdout, "");
+    line(Sink::Stdout, &format!("{}: the step of {batch} rows, {} times an epoch", model.describe(), count(steps)));
+    line(Sink::Stdout, "");
+    line(Sink::Stdout, plan.to_string().trim_end());
+    Ok(Done::Well)
+}

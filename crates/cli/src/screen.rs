@@ -1,0 +1,312 @@
+//! What a person sees of a run: the choices, the progress, the result.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use citius_train::{Choice, Ending, Event, Listener, Metrics, Report, count};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Where text for people goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sink {
+    Stdout,
+    Stderr,
+}
+
+/// Writes a line; nobody reading it is no failure.
+pub fn line(sink: Sink, text: &str) {
+    let _ = match sink {
+        Sink::Stdout => writeln!(io::stdout(), "{text}"),
+        Sink::Stderr => writeln!(io::stderr(), "{text}"),
+    };
+}
+
+/// Lines of progress of a run without a terminal, at most.
+const LINES: usize = 10;
+/// Up to this many epochs, each has its line.
+const FEW_EPOCHS: usize = 20;
+
+/// Listens to a run and shows it.
+pub struct Screen {
+    sink: Sink,
+    bar: Option<ProgressBar>,
+    epochs: usize,
+    last_loss: f64,
+    validation: Option<Metrics>,
+    /// Validation is told of with the epoch it belongs to.
+    pending: Option<usize>,
+    validates: bool,
+}
+
+impl Screen {
+    pub fn new(sink: Sink) -> Screen {
+        Screen { sink, bar: None, epochs: 0, last_loss: f64::NAN, validation: None, pending: None, validates: false }
+    }
+
+    fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| line(self.sink, text)),
+            None => line(self.sink, text),
+        }
+    }
+
+    fn begin(&mut self, epochs: usize, steps_per_epoch: u64) {
+        self.end();
+        self.epochs = epochs;
+        (self.last_loss, self.validation, self.pending) = (f64::NAN, None, None);
+        if io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(
+                Some(epochs as u64 * steps_per_epoch),
+                ProgressDrawTarget::stderr_with_hz(10),
+            );
+            let template = "  {bar:30} epoch {prefix}  {rate} steps/s  {msg}  {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                let rate = |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
+                    let _ = write!(out, "{}", count(state.per_sec() as usize));
+                };
+                bar.set_style(style.with_key("rate", rate).progress_chars("━╸─"));
+            }
+            bar.set_prefix(format!("1/{epochs}"));
+            bar.enable_steady_tick(Duration::from_millis(200));
+            self.bar = Some(bar);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Says how an epoch went, if it is one that has a line.
+    fn flush(&mut self) {
+        let Some(epoch) = self.pending.take() else { return };
+        let every = self.epochs.div_ceil(LINES);
+        let told = match (self.bar.is_some(), self.epochs <= FEW_EPOCHS) {
+            (_, true) => true,
+            (true, false) => false,
+            (false, false) => epoch.is_multiple_of(every) || epoch == self.epochs,
+        };
+        if told {
+            let width = self.epochs.to_string().len();
+            let validation = match (self.validates, &self.validation) {
+                (true, Some(m)) => format!("   validation {}", telling(m)),
+                _ => String::new(),
+            };
+            let loss = number(self.last_loss);
+            let text = format!("  epoch {epoch:>width$}/{}   loss {loss:<8}{validation}", self.epochs);
+            self.say(text.trim_end());
+        }
+    }
+
+    fn message(&self) -> String {
+        match &self.validation {
+            Some(metrics) => format!("loss {}  validation {}", number(self.last_loss), telling(metrics)),
+            None => format!("loss {}", number(self.last_loss)),
+        }
+    }
+}
+
+impl Listener for Screen {
+    fn on(&mut self, event: &Event) {
+        match event {
+            Event::RunStarted { choices, rows, settings, steps_per_epoch, .. } => {
+                self.validates = rows.validation > 0;
+                line(self.sink, concat!("citius ", env!("CARGO_PKG_VERSION")));
+                show_choices(self.sink, choices);
+                line(self.sink, "");
+                self.begin(settings.epochs, *steps_per_epoch);
+            }
+            Event::Resumed { epoch, step } => {
+                self.say(&format!("  going on after epoch {epoch}, step {}", count(*step as usize)));
+                if let Some(bar) = &self.bar {
+                    bar.set_position(*step);
+                    bar.reset_eta();
+                }
+            }
+            Event::Refitting { epochs, rows } => {
+                self.flush();
+                self.end();
+                let rows_text = count(*rows);
+                line(self.sink, &format!("  refit on all {rows_text} rows for {epochs} epochs"));
+                self.validates = false;
+                self.begin(*epochs, 0);
+            }
+            Event::Progress { epoch, epochs, step, steps, loss } => {
+                self.last_loss = *loss;
+                if let Some(bar) = &self.bar {
+                    bar.set_length(*steps);
+                    bar.set_position(*step);
+                    bar.set_prefix(format!("{epoch}/{epochs}"));
+                    bar.set_message(self.message());
+                }
+            }
+            Event::EpochEnded { epoch, loss, .. } => {
+                self.flush();
+                self.last_loss = *loss;
+                self.pending = Some(*epoch);
+                if !self.validates {
+                    self.flush();
+                }
+            }
+            Event::Validated { metrics, .. } => {
+                self.validation = Some(*metrics);
+                self.flush();
+            }
+            Event::RateReduced { epoch, factor } => {
+                self.say(&format!("  epoch {epoch}: learning rate reduced to {factor} of its start"));
+            }
+            Event::EarlyStopped { epoch, best_epoch } => {
+                self.flush();
+                self.say(&format!("  stopped early after epoch {epoch}: the best was epoch {best_epoch}"));
+            }
+            Event::Warning { message } => self.say(&format!("  warning: {message}")),
+            Event::Improved { .. } | Event::CheckpointSaved { .. } => {}
+            Event::Diverged(_) | Event::Interrupted { .. } | Event::Finished(_) => {
+                self.flush();
+                self.end();
+            }
+        }
+    }
+}
+
+/// One aligned line each.
+pub fn show_choices(sink: Sink, choices: &[Choice]) {
+    for choice in choices {
+        let why = if choice.why.is_empty() { String::new() } else { format!("  ({})", choice.why) };
+        line(sink, &format!("  {:<10} {}{why}", choice.what, choice.value));
+    }
+}
+
+/// Metrics of all sets, time, and where the model is.
+pub fn show_report(sink: Sink, report: &Report) {
+    let sets = [
+        ("train", &report.train, trained_rows(report)),
+        ("validation", &report.validation, report.rows.validation),
+        ("test", &report.test, report.rows.test),
+    ];
+    let shown: Vec<_> = sets.into_iter().filter(|(_, metrics, _)| !metrics.named().is_empty()).collect();
+    if !shown.is_empty() {
+        line(sink, "");
+        table(sink, &shown);
+    }
+    line(sink, "");
+    let time = format!(
+        "{} of training: {} steps, {} µs each, {} thread{}",
+        seconds(report.seconds),
+        count(report.steps as usize),
+        number(report.us_per_step),
+        report.threads,
+        if report.threads == 1 { "" } else { "s" }
+    );
+    line(sink, &format!("  time       {time}"));
+    line(sink, &format!("  saved in   {}", report.out));
+}
+
+/// After a refit, the validation rows are among those trained on.
+fn trained_rows(report: &Report) -> usize {
+    report.rows.train + if report.refit { report.rows.validation } else { 0 }
+}
+
+fn table(sink: Sink, sets: &[(&str, &Metrics, usize)]) {
+    let names: Vec<&str> = sets[0].1.named().into_iter().map(|(name, _)| name).collect();
+    let mut head = format!("  {:<10} {:>9}", "", "rows");
+    names.iter().for_each(|name| head.push_str(&format!(" {:>10}", name.replace('_', " "))));
+    line(sink, &head);
+    for (set, metrics, rows) in sets {
+        let values = metrics.named();
+        let mut row = format!("  {set:<10} {:>9}", count(*rows));
+        for name in &names {
+            let value = values.iter().find(|(n, _)| n == name).map_or("-".into(), |(_, v)| metric(name, *v));
+            row.push_str(&format!(" {value:>10}"));
+        }
+        line(sink, &row);
+    }
+}
+
+/// Metrics of one set of rows.
+pub fn show_metrics(sink: Sink, name: &str, metrics: &Metrics, rows: usize) {
+    table(sink, &[(name, metrics, rows)]);
+}
+
+/// The one number to look at.
+fn telling(metrics: &Metrics) -> String {
+    match metrics.named().first() {
+        Some((name, value)) => format!("{name} {}", metric(name, *value)),
+        None => String::new(),
+    }
+}
+
+fn metric(name: &str, value: f64) -> String {
+    match name {
+        "accuracy" => format!("{:.2}%", value * 100.0),
+        _ => number(value),
+    }
+}
+
+/// Four significant digits, thousands apart.
+pub fn number(x: f64) -> String {
+    match x.abs() {
+        _ if !x.is_finite() => format!("{x}"),
+        0.0 => "0".to_owned(),
+        a if a < 1e-4 => format!("{x:.3e}"),
+        a if a < 1.0 => format!("{x:.4}"),
+        a if a < 10.0 => format!("{x:.3}"),
+        a if a < 100.0 => format!("{x:.2}"),
+        a if a < 1000.0 => format!("{x:.1}"),
+        a if a < 1e12 => format!("{}{}", if x < 0.0 { "-" } else { "" }, count(a.round() as usize)),
+        _ => format!("{x:.3e}"),
+    }
+}
+
+pub fn seconds(s: f64) -> String {
+    match s {
+        s if s < 100.0 => format!("{s:.2} s"),
+        s if s < 6000.0 => format!("{:.1} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// How the run ended, where it did not end well.
+pub fn show_ending(sink: Sink, report: &Report) {
+    match &report.ending {
+        Ending::Completed | Ending::EarlyStopped => {}
+        Ending::Interrupted => {
+            line(sink, "");
+            line(sink, &format!("  interrupted after step {}; nothing is lost", count(report.steps as usize)));
+            line(sink, &format!("  go on with  citius train --resume {}", report.out));
+        }
+        Ending::Diverged(d) => {
+            line(sink, "");
+            line(sink, &format!("  diverged   epoch {}, step {}: {}", d.epoch, count(d.step as usize), d.what));
+            line(sink, &format!("  kept       the last good weights, {}", d.kept));
+            line(sink, &format!("  try        a lower learning rate: --lr {}", lower(d.lr)));
+        }
+    }
+}
+
+/// A tenth, in one digit; of a rate beyond reason, what is usual.
+fn lower(lr: f64) -> String {
+    if !(lr > 0.0 && lr <= 0.1) {
+        return "0.001".to_owned();
+    }
+    let exponent = (lr / 10.0).log10().floor();
+    let digit = (lr / 10f64.powf(exponent + 1.0)).round().max(1.0);
+    format!("{digit}e{exponent}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits() {
+        let shown = [0.0, 1e-5, 0.01234, 1.23456, 45.678, 999.94, 52431.7, -1234.5, 1e15].map(number);
+        assert_eq!(shown, ["0", "1.000e-5", "0.0123", "1.235", "45.68", "999.9", "52,432", "-1,235", "1.000e15"]);
+    }
+
+    #[test]
+    fn a_lower_rate() {
+        assert_eq!([0.1, 0.003, 1e-3, 1e9, f64::NAN].map(lower), ["1e-2", "3e-4", "1e-4", "0.001", "0.001"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! `citius train` and what follows it, as others rely on them.
+
+mod common;
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Folder, houses, ran, table};
+use serde_json::Value;
+
+#[test]
+fn from_a_table_to_predictions() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    let first = folder.works("train houses.csv --target price --epochs 60");
+    for said in
+        ["task", "network", "schedule", "refit", "time", "saved in   runs/houses-1", "citius predict runs/houses-1"]
+    {
+        assert!(first.out.contains(said), "{said}: {}", first.out);
+    }
+    assert!(folder.works("train houses.csv --epochs 2").out.contains("runs/houses-2"));
+    for file in ["model.json", "model.safetensors", "checkpoint.json", "checkpoint.safetensors", "events.jsonl"] {
+        assert!(folder.path("runs/houses-1").join(file).exists(), "{file}");
+    }
+    folder.write("new.csv", "b,a\n0,0\n,1\n");
+    let predicted = folder.works("predict runs/houses-1 new.csv");
+    let lines: Vec<&str> = predicted.out.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "prediction"));
+    assert!((lines[1].parse::<f64>().unwrap() - 100.0).abs() < 8.0, "{lines:?}");
+    folder.works("predict runs/houses-1/model.json new.csv --out p.csv");
+    assert_eq!(fs::read_to_string(folder.path("p.csv")).unwrap(), predicted.out);
+    let judged = folder.works("eval runs/houses-1 houses.csv --json");
+    let judged: Value = serde_json::from_str(&judged.out).unwrap();
+    assert!(judged["metrics"]["r2"].as_f64().unwrap() > 0.9, "{judged}");
+    assert!(folder.works("eval runs/houses-1 houses.csv").out.contains("rmse"));
+}
+
+#[test]
+fn json_ends_with_one_object() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.write("train.txt", (0..90).map(|i| format!("{i}\n")).collect::<String>());
+    folder.write("test.txt", (90..120).map(|i| format!("{i}.0\n")).collect::<String>());
+    let ran =
+        folder.works("train houses.csv --train-rows train.txt --test-rows test.txt --epochs 5 --seed 3 --out o --json");
+    assert_eq!(ran.out.lines().count(), 1);
+    assert!(ran.err.contains("network"));
+    let report: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    assert_eq!((report["task"].as_str(), report["epochs"].as_u64()), (Some("regression"), Some(5)));
+    assert_eq!(report["epoch_losses"].as_array().unwrap().len(), 5);
+    assert_eq!(report["out"], "o");
+    assert_eq!(report["rows"]["test"], 30);
+    for key in ["steps", "seconds", "us_per_step"] {
+        assert!(report[key].as_f64().unwrap() > 0.0, "{key}");
+    }
+    for set in ["train", "validation", "test"] {
+        for metric in ["loss", "rmse", "mae", "r2"] {
+            assert!(report[set][metric].is_number(), "{set} {metric}: {report}");
+        }
+    }
+}
+
+#[test]
+fn classes_have_labels_and_probabilities() {
+    let folder = Folder::new();
+    let class = |_: usize, a: f64, _: f64| {
+        if a > 0.3 {
+            "high"
+        } else if a < -0.3 {
+            "low, low"
+        } else {
+            "mid"
+        }
+        .to_owned()
+    };
+    let quoted = table(150, |i, a, b| format!("\"{}\"", class(i, a, b)));
+    folder.write("c.csv", quoted);
+    let report = folder.works("train c.csv --epochs 40 --out m --json");
+    let report: Value = serde_json::from_str(report.out.trim()).unwrap();
+    assert_eq!(report["task"], "classes");
+    assert!(report["test"]["accuracy"].as_f64().unwrap() > 0.8, "{report}");
+    assert!(report["test"]["log_loss"].is_number() && report["test"]["f1"].is_number());
+    folder.write("new.csv", "a,b\n0.9,0\n-0.9,0\n");
+    let out = folder.works("predict m new.csv").out;
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0], "prediction,probability of high,\"probability of low, low\",probability of mid");
+    assert!(lines[1].starts_with("high,0.") && lines[2].starts_with("\"low, low\",0."), "{out}");
+}
+
+#[test]
+fn binary_has_an_auc() {
+    let folder = Folder::new();
+    folder.write("b.csv", table(150, |_, a, b| if a + b > 0.0 { "yes" } else { "no" }.to_owned()));
+    let report = folder.works("train b.csv --epochs 40 --out m --json");
+    let report: Value = serde_json::from_str(report.out.trim()).unwrap();
+    assert_eq!(report["task"], "binary");
+    assert!(report["validation"]["auc"].as_f64().unwrap() > 0.8, "{report}");
+}
+
+#[test]
+fn settings_from_a_file_and_flags_above_it() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.write(
+        "run.toml",
+        "source = \"houses.csv\"\nhidden = [5]\nepochs = 3\noptimizer = { name = \"sgd\", momentum = 0.9 }\n",
+    );
+    let out = folder.works("train --config run.toml --epochs 4 --out m").out;
+    assert!(out.contains("2-5-1 relu") && out.contains("sgd") && out.contains("epoch 4/4"), "{out}");
+    assert!(out.contains("as told"), "{out}");
+}
+
+#[test]
+fn the_plan_is_printed_without_training() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    let out = folder.works("plan houses.csv --hidden 8 --batch-size 16").out;
+    assert!(out.contains("matmul") && out.contains("FLOP") && out.contains("calls in"), "{out}");
+    assert!(!folder.path("runs").exists());
+}
+
+#[test]
+fn help_has_examples_and_usage_errors_have_code_2() {
+    let folder = Folder::new();
+    for command in ["train", "predict", "eval", "plan"] {
+        let help = folder.works(&format!("{command} --help")).out;
+        assert!(help.contains("Examples:"), "{help}");
+    }
+    folder.fails(2, "");
+    folder.fails(2, "trane");
+    folder.fails(2, "train --epochs many");
+    folder.fails(2, "predict only-one");
+}
+
+/// Ctrl-C stops after the step, saves, and the resumed run ends as if nothing had been.
+#[cfg(unix)]
+#[test]
+fn interrupted_and_resumed() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    let flags = "houses.csv --hidden 64,64 --epochs 1500 --patience 0 --validation 0 --checkpoint-every 1000000";
+    folder.works(&format!("train {flags} --out whole"));
+    let mut child = folder
+        .command(&format!("train {flags} --out pieces"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let events = folder.path("pieces/events.jsonl");
+    let start = Instant::now();
+    while fs::read_to_string(&events).unwrap_or_default().lines().count() < 20 {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not begin");
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pid = child.id().to_string();
+    std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let stopped = ran(child.wait_with_output().unwrap());
+    assert_eq!(stopped.code, 130, "{}{}", stopped.out, stopped.err);
+    assert!(stopped.out.contains("citius train --resume pieces"), "{}", stopped.out);
+    folder.fails(2, "train --resume pieces --lr 0.1");
+    folder.works("train --resume pieces --threads 1");
+    let weights = |name: &str| fs::read(folder.path(name).join("model.safetensors")).unwrap();
+    assert!(weights("whole") == weights("pieces"));
+}
+
+/// `citius predict … | head -1` is no failure.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_has_seen_enough() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.works("train houses.csv --epochs 2 --out m");
+    folder.write("many.csv", table(20_000, |_, _, _| "1".into()));
+    for words in ["predict m many.csv", "train houses.csv --epochs 2 --out m", "plan houses.csv"] {
+        let mut child = folder.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let done = ran(child.wait_with_output().unwrap());
+        assert_eq!((done.code, done.err.as_str()), (0, ""), "{words}");
+    }
+}

@@ -1,0 +1,250 @@
+//! Zero configuration: what a run is made of when nobody says otherwise, each choice with its reason.
+
+use citius_data::Task;
+use citius_nn::schedules::Cosine;
+use citius_nn::{Activation, Adam, AdamW, Clip, Loss, OptimizerConfig, RmsProp, ScheduleConfig, Sgd};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Wishes;
+use crate::problem::{Input, Problem, count};
+use crate::{Settings, TrainError};
+
+/// One decision, for people: printed in one line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Choice {
+    pub what: String,
+    pub value: String,
+    /// Empty where there is nothing to explain.
+    pub why: String,
+}
+
+impl Choice {
+    pub fn new(what: &str, value: impl Into<String>, why: impl Into<String>) -> Choice {
+        Choice { what: what.to_owned(), value: value.into(), why: why.into() }
+    }
+
+    /// `inputs: 8 (numeric …)` becomes its parts.
+    pub(crate) fn from_note(note: &str) -> Choice {
+        let (what, rest) = match note.split_once(": ") {
+            Some((what, rest)) if ["task", "inputs"].contains(&what) => (what, rest),
+            _ => ("note", note),
+        };
+        match rest.strip_suffix(')').and_then(|rest| rest.split_once(" (")) {
+            Some((value, why)) if what != "note" => Choice::new(what, value, why),
+            _ => Choice::new(what, rest, ""),
+        }
+    }
+}
+
+/// Training rows up to which a second training, on all rows, costs little and gains much.
+const REFIT_ROWS: usize = 100_000;
+/// Steps between two validations, at least.
+const STEPS_PER_VALIDATION: usize = 100;
+const AS_TOLD: &str = "as told";
+
+/// All settings of a run on this problem, with a line for each.
+pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choice>), TrainError> {
+    let pictures = matches!(problem.input, Input::Images { .. });
+    let base = if pictures { Base::pictures() } else { Base::table(problem) };
+    let mut choices = Vec::new();
+    let mut say = |what: &str, value: String, told: bool, why: &str| {
+        choices.push(Choice::new(what, value, if told { AS_TOLD } else { why }));
+    };
+    let rows = problem.train.rows;
+
+    let hidden = wishes.hidden.clone().unwrap_or(base.hidden);
+    let activation = wishes.activation.unwrap_or(Activation::Relu);
+    let dropout = wishes.dropout.unwrap_or(base.dropout);
+    let loss = wishes.loss.clone().unwrap_or(match problem.task {
+        Task::Regression => Loss::Mse,
+        Task::Binary => Loss::Bce { pos_weight: None },
+        Task::Classes => Loss::CrossEntropy { label_smoothing: 0.0, class_weights: None },
+    });
+    let optimizer = with_decay(wishes.optimizer.clone().unwrap_or(base.optimizer), wishes.weight_decay);
+    let lr = match (wishes.lr, &wishes.optimizer) {
+        (Some(lr), _) => lr,
+        // another optimiser wants another rate
+        (None, Some(told)) => told.default_rate(),
+        (None, None) => base.lr,
+    };
+    let batch_size = wishes.batch_size.unwrap_or(base.batch_size);
+    let steps = rows.div_ceil(batch_size.clamp(1, rows.max(1)));
+    let epochs = wishes.epochs.unwrap_or_else(|| (base.steps / steps.max(1)).clamp(base.epochs.0, base.epochs.1));
+    let schedule = wishes.schedule.clone().unwrap_or(base.schedule);
+    let validates = problem.validation.is_some();
+    let validate_every = STEPS_PER_VALIDATION.div_ceil(steps.max(1)).clamp(1, epochs.max(1));
+    let patience = match wishes.patience {
+        Some(0) => None,
+        Some(patience) => Some(patience),
+        None if validates && epochs > 1 => Some((epochs / validate_every * 2 / 3).max(10)),
+        None => None,
+    };
+    let refit = validates && wishes.refit.unwrap_or(!pictures && rows <= REFIT_ROWS);
+    let average = wishes.average.or(base.average).filter(|decay| *decay > 0.0);
+    if let Some(decay) = average.filter(|decay| !(0.0..1.0).contains(decay)) {
+        return Err(TrainError::Setting(format!("the decay of the average is {decay}, it must be below 1")));
+    }
+    if wishes.refit == Some(true) && !validates {
+        let problem = "--refit needs validation rows to find the number of epochs; give --validation";
+        return Err(TrainError::Setting(problem.to_owned()));
+    }
+    let settings = Settings {
+        hidden,
+        activation,
+        dropout,
+        loss,
+        optimizer,
+        lr,
+        schedule,
+        clip: wishes.clip_norm.map(|max_norm| Clip::Norm { max_norm }),
+        accumulate: wishes.accumulate.unwrap_or(1),
+        batch_size,
+        epochs,
+        validate_every,
+        patience,
+        average,
+        refit,
+        seed: wishes.seed.unwrap_or(0),
+    };
+    settings.check(&problem.train, problem.task)?;
+
+    let sizes: Vec<String> =
+        settings.sizes(problem.train.width(), problem.train.outputs()).iter().map(usize::to_string).collect();
+    let drop = if settings.dropout > 0.0 { format!(", dropout {}", settings.dropout) } else { String::new() };
+    let parameters = count(settings.parameters(&problem.train) as usize);
+    say(
+        "network",
+        format!("{} {}{drop}, {parameters} parameters", sizes.join("-"), settings.activation),
+        wishes.hidden.is_some(),
+        base.why_hidden,
+    );
+    say("loss", settings.loss.name().to_owned(), wishes.loss.is_some(), "fits the task");
+    let rate = format!("{}, learning rate {}", optimizer_name(&settings), settings.lr);
+    say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), base.why_rate);
+    say("schedule", settings.schedule.name().to_owned(), wishes.schedule.is_some(), base.why_schedule);
+    say("batch", settings.batch_size.to_string(), wishes.batch_size.is_some(), base.why_batch);
+    let length = format!("{} of {} steps", count(settings.epochs), count(steps));
+    say("epochs", length, wishes.epochs.is_some(), base.why_epochs);
+    if let Some(decay) = settings.average {
+        let value = format!("running average of the weights, decay {decay}");
+        say("weights", value, wishes.average.is_some(), "smoother than the last step's");
+    }
+    let every = match settings.validate_every {
+        1 => "each epoch".to_owned(),
+        n => format!("every {n} epochs"),
+    };
+    match settings.patience.filter(|_| validates) {
+        Some(patience) => say(
+            "stopping",
+            format!("after {patience} validations ({every}) without improvement"),
+            wishes.patience.is_some(),
+            "",
+        ),
+        None if validates => {
+            say("stopping", format!("after the last epoch; best weights are kept ({every})"), false, "")
+        }
+        None => say("stopping", "after the last epoch".to_owned(), false, "no validation rows"),
+    }
+    if settings.refit {
+        let value = "then trained anew on all rows, validation rows too".to_owned();
+        say("refit", value, wishes.refit.is_some(), "more rows, better model");
+    }
+    say("seed", settings.seed.to_string(), wishes.seed.is_some(), "");
+    let extras = [
+        settings.clip.map(|clip| ("clipping", format!("{clip:?}"))),
+        (settings.accumulate > 1).then(|| ("accumulate", format!("{} steps make one update", settings.accumulate))),
+    ];
+    for (what, value) in extras.into_iter().flatten() {
+        say(what, value, true, "");
+    }
+    Ok((settings, choices))
+}
+
+/// The starting point for a kind of data.
+struct Base {
+    hidden: Vec<usize>,
+    why_hidden: &'static str,
+    dropout: f64,
+    optimizer: OptimizerConfig,
+    lr: f64,
+    why_rate: &'static str,
+    schedule: ScheduleConfig,
+    why_schedule: &'static str,
+    batch_size: usize,
+    why_batch: &'static str,
+    /// As many epochs as make this many steps, within bounds.
+    steps: usize,
+    epochs: (usize, usize),
+    why_epochs: &'static str,
+    average: Option<f64>,
+}
+
+impl Base {
+    /// The plain settings such sets of pictures are usually met with.
+    fn pictures() -> Base {
+        Base {
+            hidden: vec![128, 64],
+            why_hidden: "small, and good for 97% of handwritten digits",
+            dropout: 0.0,
+            optimizer: OptimizerConfig::Adam(Adam::default()),
+            lr: 1e-3,
+            why_rate: "the usual start",
+            schedule: ScheduleConfig::Constant,
+            why_schedule: "the run is short",
+            batch_size: 64,
+            why_batch: "many updates in few epochs",
+            steps: 0,
+            epochs: (5, 5),
+            why_epochs: "enough to pass 97%",
+            average: None,
+        }
+    }
+
+    fn table(problem: &Problem) -> Base {
+        let rows = problem.train.rows;
+        let batch_size = match rows {
+            0..10_000 => 32,
+            10_000..50_000 => 64,
+            50_000..200_000 => 256,
+            _ => 1024,
+        };
+        let (dropout, why_hidden) = match rows {
+            0..5000 => (0.2, "suits most tables; few rows, so much dropout"),
+            _ => (0.1, "suits most tables"),
+        };
+        Base {
+            hidden: vec![128, 128],
+            why_hidden,
+            dropout,
+            optimizer: OptimizerConfig::AdamW(AdamW::default()),
+            lr: 3e-3,
+            why_rate: "inputs and target are standardised",
+            schedule: ScheduleConfig::Cosine(Cosine::default()),
+            why_schedule: "large steps first, fine ones at the end",
+            batch_size,
+            why_batch: "more rows allow larger ones",
+            steps: 12_000,
+            epochs: (20, 400),
+            why_epochs: "about 12,000 steps, within 20 to 400 epochs",
+            average: None,
+        }
+    }
+}
+
+fn with_decay(optimizer: OptimizerConfig, decay: Option<f64>) -> OptimizerConfig {
+    let Some(weight_decay) = decay else { return optimizer };
+    match optimizer {
+        OptimizerConfig::Sgd(o) => OptimizerConfig::Sgd(Sgd { weight_decay, ..o }),
+        OptimizerConfig::RmsProp(o) => OptimizerConfig::RmsProp(RmsProp { weight_decay, ..o }),
+        OptimizerConfig::Adam(o) => OptimizerConfig::Adam(Adam { weight_decay, ..o }),
+        OptimizerConfig::AdamW(o) => OptimizerConfig::AdamW(AdamW { weight_decay, ..o }),
+    }
+}
+
+/// `adamw, weight decay 0.01`
+fn optimizer_name(settings: &Settings) -> String {
+    match settings.weight_decay() {
+        0.0 => settings.optimizer.name().to_owned(),
+        decay => format!("{}, weight decay {decay}", settings.optimizer.name()),
+    }
+}

@@ -1,0 +1,63 @@
+//! What can go wrong between a data set and a saved model, said so that a person can act on it.
+
+use std::io;
+use std::path::Path;
+
+use citius_cpu::CpuError;
+use citius_data::DataError;
+use citius_graph::TraceError;
+use citius_plan::CompileError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    #[error(transparent)]
+    Data(#[from] DataError),
+
+    /// A mistake in the traced model.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+
+    /// A flag or a line of a settings file that cannot be met.
+    #[error("{0}")]
+    Setting(String),
+
+    /// A settings file.
+    #[error("{file}: {problem}")]
+    Config { file: String, problem: String },
+
+    /// A file or directory that cannot be read or written.
+    #[error("cannot {doing} {path}: {problem}{next}")]
+    File { doing: &'static str, path: String, problem: String, next: String },
+
+    /// A saved model or checkpoint that is cut short, damaged, or of another version.
+    #[error("{path}: {problem}; {next}")]
+    Saved { path: String, problem: String, next: String },
+}
+
+impl TrainError {
+    pub(crate) fn file(doing: &'static str, path: &Path, error: &io::Error) -> TrainError {
+        let (problem, next) = match error.kind() {
+            io::ErrorKind::StorageFull => ("the disk is full", "; free some space, or choose another place with --out"),
+            io::ErrorKind::QuotaExceeded => ("your disk quota is used up", "; choose another place with --out"),
+            io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", "; choose another place with --out"),
+            io::ErrorKind::PermissionDenied if doing != "read" => {
+                ("permission denied", "; choose another place with --out")
+            }
+            io::ErrorKind::PermissionDenied => ("permission denied", ""),
+            io::ErrorKind::NotFound => ("no such file", ""),
+            _ => ("", ""),
+        };
+        let problem = if problem.is_empty() { error.to_string() } else { problem.to_owned() };
+        TrainError::File { doing, path: path.display().to_string(), problem, next: next.to_owned() }
+    }
+
+    pub(crate) fn saved(path: &Path, problem: impl Into<String>, next: impl Into<String>) -> TrainError {
+        TrainError::Saved { path: path.display().to_string(), problem: problem.into(), next: next.into() }
+    }
+}

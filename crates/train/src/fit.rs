@@ -1,0 +1,286 @@
+//! One network learning from one data set, an epoch at a time.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use citius_cpu::{Memory, Options};
+use citius_data::{Dataset, Order};
+use citius_nn::schedules::Plateau;
+use citius_nn::{Module, PlateauWatch};
+use serde::{Deserialize, Serialize};
+
+use crate::events::{Divergence, Event, Listener};
+use crate::predictor::Predictor;
+use crate::step::{Batches, EpochSteps, tables};
+use crate::walk::{Seen, View, Walk};
+use crate::weights::Weights;
+use crate::{Metrics, Settings, TrainError};
+
+/// A mean loss this many times the first batch's means that nothing is learned any more.
+const EXPLODED: f64 = 1e4;
+
+/// What a fit learns from and is judged by.
+pub struct FitData<'a> {
+    pub train: &'a Dataset,
+    pub validation: Option<&'a Dataset>,
+    /// Mean and deviation of a numeric target.
+    pub scale: (f64, f64),
+}
+
+/// A network while it learns.
+pub struct Fit<'a> {
+    settings: &'a Settings,
+    data: FitData<'a>,
+    epochs: usize,
+    steps: EpochSteps,
+    memory: Memory,
+    predictor: Predictor,
+    /// Room for the row numbers of a batch.
+    rows: Vec<u32>,
+    /// After the last whole epoch.
+    good: Weights,
+    /// Those with the best validation loss.
+    best: Option<Weights>,
+    progress: Progress,
+}
+
+/// Where a fit stands: with the memory, all that is needed to go on exactly.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// Whole epochs.
+    pub epoch: usize,
+    pub step: u64,
+    /// Steps taken in the epoch that has begun.
+    pub in_epoch: u64,
+    /// Over the rows of that epoch.
+    pub loss_sum: f64,
+    pub loss_rows: u64,
+    /// Mean training loss of each epoch.
+    pub epoch_losses: Vec<f64>,
+    pub first_loss: Option<f64>,
+    pub best: Option<Best>,
+    pub last_validation: Option<Metrics>,
+    /// Validations since the best.
+    pub without_improvement: usize,
+    pub plateau: Option<PlateauWatch>,
+    /// Spent in training steps.
+    pub seconds: f64,
+    pub stopped_early: bool,
+}
+
+/// The best validation so far.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Best {
+    pub epoch: usize,
+    pub metrics: Metrics,
+}
+
+/// How an epoch ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum EpochEnd {
+    /// There is more to do.
+    Continue,
+    /// The last epoch, or stopped early.
+    Done,
+    Interrupted,
+    Diverged(Divergence),
+}
+
+impl<'a> Fit<'a> {
+    pub fn new(
+        model: Box<dyn Module>,
+        settings: &'a Settings,
+        data: FitData<'a>,
+        epochs: usize,
+        options: Options,
+    ) -> Result<Fit<'a>, TrainError> {
+        let mut memory = Memory::new(settings.seed);
+        let steps = EpochSteps::new(&*model, settings, data.train, epochs, &mut memory, options)?;
+        let predictor = Predictor::new(model, data.train.width(), options)?;
+        let good = Weights::of(&memory, predictor.stored());
+        let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
+        let progress = Progress { plateau, ..Progress::default() };
+        let rows = vec![0; settings.batch_size.min(data.train.rows)];
+        Ok(Fit { settings, data, epochs, steps, memory, predictor, rows, good, best: None, progress })
+    }
+
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub fn epochs(&self) -> usize {
+        self.epochs
+    }
+
+    pub fn steps_per_epoch(&self) -> u64 {
+        self.steps.per_epoch()
+    }
+
+    /// Threads in use for the full batches.
+    pub fn threads(&self) -> usize {
+        let batches = self.steps.full.as_ref().or(self.steps.last.as_ref());
+        batches.map_or(1, |b| b.executable.threads())
+    }
+
+    pub(crate) fn kept(&self) -> (&Weights, Option<&Weights>) {
+        (&self.good, self.best.as_ref())
+    }
+
+    /// Takes up a state saved before; the memory's values are set by `fill`.
+    pub(crate) fn restore(
+        &mut self,
+        progress: Progress,
+        fill: impl FnOnce(&mut Memory) -> Result<(), TrainError>,
+        good: Weights,
+        best: Option<Weights>,
+    ) -> Result<(), TrainError> {
+        fill(&mut self.memory)?;
+        (self.progress, self.good, self.best) = (progress, good, best);
+        Ok(())
+    }
+
+    pub fn done(&self) -> bool {
+        self.progress.stopped_early || self.progress.epoch >= self.epochs
+    }
+
+    /// Goes on to the end of the epoch.
+    pub fn epoch(&mut self, listener: &mut dyn Listener, stop: &AtomicBool) -> Result<EpochEnd, TrainError> {
+        if self.done() {
+            return Ok(EpochEnd::Done);
+        }
+        let started = Instant::now();
+        let order = Order::new(self.data.train.rows as u32, self.settings.seed, self.progress.epoch as u64);
+        let inputs = tables(self.data.train);
+        let steps = self.steps.per_epoch();
+        let mut view = View { epochs: self.epochs, steps: steps * self.epochs as u64, said: started, listener, stop };
+        let mut seen = Seen::default();
+        // steps and rows of the epoch that came before
+        let mut before = (0, 0);
+        let taken = self.progress.step;
+        for batches in [&mut self.steps.full, &mut self.steps.last].into_iter().flatten() {
+            let Batches { executable, size, count, places } = batches;
+            let epoch_start = self.progress.step - self.progress.in_epoch;
+            let left = (before.0 + *count).saturating_sub(self.progress.in_epoch);
+            let halted = seen.trouble.is_some() || (view.stopped() && self.progress.step > taken);
+            if left > 0 && !halted {
+                let step = self.progress.step;
+                let mut walk = Walk {
+                    order: &order,
+                    rows: &mut self.rows[..*size],
+                    first: epoch_start + before.0,
+                    start: before.1,
+                    places,
+                    progress: &mut self.progress,
+                    view: &mut view,
+                    seen: &mut seen,
+                };
+                executable.run(&mut self.memory, &inputs, step, left, &mut walk)?;
+            }
+            before = (before.0 + *count, before.1 + *count * *size as u64);
+        }
+        let interrupted = view.stopped();
+        let seconds = started.elapsed().as_secs_f64();
+        self.progress.seconds += seconds;
+        if let Some(what) = seen.trouble {
+            return Ok(EpochEnd::Diverged(self.diverged(what, seen.lr)));
+        }
+        if self.progress.in_epoch < steps {
+            return Ok(EpochEnd::Interrupted);
+        }
+        if let Some(divergence) = self.finish_epoch(listener, &seen, seconds)? {
+            return Ok(EpochEnd::Diverged(divergence));
+        }
+        Ok(match (self.done(), interrupted) {
+            (true, _) => EpochEnd::Done,
+            (false, true) => EpochEnd::Interrupted,
+            (false, false) => EpochEnd::Continue,
+        })
+    }
+
+    /// The weights to keep (best, else last), now in the predictor; and how good they are.
+    pub fn result(&mut self) -> &mut Predictor {
+        let weights = self.best.as_ref().unwrap_or(&self.good);
+        weights.write_to(self.predictor.weights_mut());
+        &mut self.predictor
+    }
+
+    fn finish_epoch(
+        &mut self,
+        listener: &mut dyn Listener,
+        seen: &Seen,
+        seconds: f64,
+    ) -> Result<Option<Divergence>, TrainError> {
+        let p = &mut self.progress;
+        let loss = p.loss_sum / p.loss_rows.max(1) as f64;
+        let first = *p.first_loss.get_or_insert(loss);
+        if loss > EXPLODED * first.max(1e-3) {
+            let what = format!("the mean training loss has grown from {first:.3} to {loss:.3e}");
+            return Ok(Some(self.diverged(what, seen.lr)));
+        }
+        p.epoch_losses.push(loss);
+        (p.epoch, p.in_epoch, p.loss_sum, p.loss_rows) = (p.epoch + 1, 0, 0.0, 0);
+        let epoch = p.epoch;
+        listener.on(&Event::EpochEnded { epoch, loss, lr: seen.lr, grad_norm: seen.grad_norm, seconds });
+        let average = self.settings.average.is_some();
+        self.good.read_from(&self.memory, average);
+        let validated = match self.data.validation {
+            Some(rows) if epoch.is_multiple_of(self.settings.validate_every) || epoch == self.epochs => {
+                Some(self.validate(rows, listener)?)
+            }
+            _ => None,
+        };
+        // without validation rows the plateau watches the training loss
+        let observed = if self.data.validation.is_some() { validated } else { Some(loss) };
+        if let (Some(watch), Some(observed)) = (&mut self.progress.plateau, observed)
+            && let Some(scale) = watch.observe(observed)
+        {
+            self.memory.set(Plateau::SCALE, &[scale as f32]);
+            listener.on(&Event::RateReduced { epoch, factor: scale });
+        }
+        Ok(None)
+    }
+
+    /// The validation loss; keeps the weights if it is the best.
+    fn validate(&mut self, rows: &Dataset, listener: &mut dyn Listener) -> Result<f64, TrainError> {
+        self.good.write_to(self.predictor.weights_mut());
+        let outputs = self.predictor.outputs(&rows.features)?;
+        let metrics = Metrics::measure(&outputs, &rows.target, &self.settings.loss, self.data.scale);
+        let p = &mut self.progress;
+        let epoch = p.epoch;
+        p.last_validation = Some(metrics);
+        listener.on(&Event::Validated { epoch, metrics });
+        let loss = metrics.loss.unwrap_or(f64::INFINITY);
+        let before = p.best.as_ref().and_then(|b| b.metrics.loss).unwrap_or(f64::INFINITY);
+        if loss < before || p.best.is_none() {
+            p.best = Some(Best { epoch, metrics });
+            p.without_improvement = 0;
+            match &mut self.best {
+                Some(best) => best.copy_from(&self.good),
+                None => self.best = Some(self.good.clone()),
+            }
+            listener.on(&Event::Improved { epoch, loss });
+        } else {
+            p.without_improvement += 1;
+            if self.settings.patience.is_some_and(|patience| p.without_improvement >= patience) && epoch < self.epochs {
+                p.stopped_early = true;
+                let best_epoch = p.best.as_ref().map_or(epoch, |b| b.epoch);
+                listener.on(&Event::EarlyStopped { epoch, best_epoch });
+            }
+        }
+        Ok(loss)
+    }
+
+    fn diverged(&self, what: String, lr: f64) -> Divergence {
+        let p = &self.progress;
+        let kept = match (&p.best, p.epoch) {
+            (Some(best), _) => format!("those of epoch {}, the best", best.epoch),
+            (None, 0) => "the initial ones".to_owned(),
+            (None, epoch) => format!("those after epoch {epoch}"),
+        };
+        Divergence { what, epoch: p.epoch + 1, step: p.step, lr, kept }
+    }
+}

@@ -1,0 +1,284 @@
+//! A trained model on disk: `model.json` says what it is, `model.safetensors` holds the weights under PyTorch's names.
+
+use std::path::{Path, PathBuf};
+
+use citius_cpu::Options;
+use citius_data::{Dataset, Features, Table, Task, image_dataset, mnist_dir, read_images};
+use citius_nn::{Activation, mlp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::metrics::{likeliest, sigmoid, softmax};
+use crate::predictor::Predictor;
+use crate::problem::{Input, Problem};
+use crate::report::Report;
+use crate::tensors::Tensors;
+use crate::{Choice, Metrics, Settings, TrainError, files};
+
+const FORMAT: &str = "citius-model";
+const VERSION: u64 = 1;
+const AGAIN: &str = "train the model again, or copy the file again";
+
+/// `model.json`
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ModelCard {
+    pub format: String,
+    pub version: u64,
+    /// Version of the program that wrote it.
+    pub citius: String,
+    pub architecture: Architecture,
+    /// Preprocessing and what the outputs mean.
+    pub input: Input,
+    pub settings: Settings,
+    pub choices: Vec<Choice>,
+    pub report: Report,
+    /// Of the weights that belong to this description.
+    pub checksum: String,
+}
+
+/// The network.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Architecture {
+    Mlp { sizes: Vec<usize>, activation: Activation, dropout: f64 },
+}
+
+/// A model read back.
+pub struct SavedModel {
+    pub card: ModelCard,
+    predictor: Predictor,
+}
+
+/// Answers for some rows.
+pub struct Predictions {
+    /// The target's values in its own units; or the class, by number.
+    pub values: Vec<f64>,
+    /// A row per prediction, a column per class; empty for regression.
+    pub probabilities: Vec<Vec<f64>>,
+}
+
+/// Saves what is needed to use the model; weights first, so that a description never stands without them.
+pub(crate) fn save(
+    directory: &Path,
+    predictor: &Predictor,
+    problem: &Problem,
+    settings: &Settings,
+    choices: &[Choice],
+    report: &Report,
+) -> Result<(), TrainError> {
+    let mut tensors = Tensors { note: Some(("format".into(), "pt".into())), ..Tensors::default() };
+    for name in predictor.parameters() {
+        if let Some((shape, values)) = predictor.weights().user_view(&name) {
+            tensors.add(name, shape, values);
+        }
+    }
+    let card = ModelCard {
+        format: FORMAT.into(),
+        version: VERSION,
+        citius: env!("CARGO_PKG_VERSION").into(),
+        architecture: Architecture::Mlp {
+            sizes: settings.sizes(problem.train.width(), problem.train.outputs()),
+            activation: settings.activation,
+            dropout: settings.dropout,
+        },
+        input: problem.input.clone(),
+        settings: settings.clone(),
+        choices: choices.to_vec(),
+        report: report.clone(),
+        checksum: tensors.checksum(),
+    };
+    tensors.save(&directory.join("model.safetensors"))?;
+    write_json(&directory.join("model.json"), &card)
+}
+
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TrainError> {
+    let internal = |e| TrainError::saved(path, format!("cannot be written: {e}"), "please report this");
+    let mut text = serde_json::to_vec_pretty(value).map_err(internal)?;
+    text.push(b'\n');
+    files::write_whole(path, &text)
+}
+
+impl SavedModel {
+    /// Reads a model from its directory, or from a path to one of its files.
+    pub fn load(path: &Path, options: Options) -> Result<SavedModel, TrainError> {
+        let directory = directory_of(path)?;
+        let card = read_card(&directory.join("model.json"))?;
+        let weights = directory.join("model.safetensors");
+        let tensors = Tensors::load(&weights, AGAIN)?;
+        let Architecture::Mlp { sizes, activation, dropout } = &card.architecture;
+        let damaged = |problem: &str| TrainError::saved(&directory.join("model.json"), problem, AGAIN);
+        // the file bounds the network before anything of its size is allocated
+        let stored: usize = tensors.by_name.values().map(|(_, values)| values.len()).sum();
+        let needed = sizes.windows(2).map(|w| (w[0] as u128 + 1) * w[1] as u128).sum::<u128>();
+        if needed != stored as u128 {
+            let problem = format!("holds {stored} weights, the network in model.json has {needed}");
+            return Err(TrainError::saved(&weights, problem, AGAIN));
+        }
+        let ends = (sizes.first().copied(), sizes.last().copied());
+        if sizes.len() < 2 || ends != (Some(card.input.width()), Some(card.input.outputs())) {
+            return Err(damaged("the network does not fit the preprocessing"));
+        }
+        if tensors.checksum() != card.checksum {
+            return Err(TrainError::saved(&weights, "is not the one that model.json describes", AGAIN));
+        }
+        let mut predictor = Predictor::new(Box::new(mlp(sizes, *activation, *dropout)), sizes[0], options)?;
+        for name in predictor.parameters() {
+            let expected = predictor.weights().user_view(&name).map(|(shape, _)| shape);
+            let found = tensors.by_name.get(&name);
+            match found {
+                Some((shape, values)) if Some(shape) == expected.as_ref() => {
+                    predictor.weights_mut().set_user_view(&name, values);
+                }
+                _ => {
+                    return Err(TrainError::saved(
+                        &weights,
+                        format!("tensor {name:?} is missing or of another shape"),
+                        AGAIN,
+                    ));
+                }
+            }
+        }
+        Ok(SavedModel { card, predictor })
+    }
+
+    pub fn task(&self) -> Task {
+        self.card.input.task()
+    }
+
+    /// Answers for the rows of a file, and remarks about how it differs from the training data.
+    pub fn predict(&mut self, file: &Path) -> Result<(Predictions, Vec<String>), TrainError> {
+        let (features, notes) = match &self.card.input {
+            Input::Table { preparation } => {
+                let table = Table::read(file, &preparation.read_options())?;
+                let (data, _) = preparation.encode_features(&table)?;
+                (Features::F32 { data, width: preparation.features() }, preparation.notes_for(&table)?)
+            }
+            Input::Images { height, width, scale, shift, .. } => {
+                let images = read_images(file)?;
+                check_size(file, (images.height, images.width), (*height, *width))?;
+                let features =
+                    Features::U8 { data: images.pixels, width: height * width, scale: *scale, shift: *shift };
+                (features, Vec::new())
+            }
+        };
+        let outputs = self.predictor.outputs(&features)?;
+        Ok((self.answers(&outputs), notes))
+    }
+
+    /// Metrics on the labelled rows of a file (or the test files of an MNIST directory), their number, and remarks.
+    pub fn evaluate(&mut self, file: &Path) -> Result<(Metrics, usize, Vec<String>), TrainError> {
+        let (data, notes) = match &self.card.input {
+            Input::Table { preparation } => {
+                let table = Table::read(file, &preparation.read_options())?;
+                let all: Vec<u32> = (0..table.rows as u32).collect();
+                let rows = preparation.labelled_rows(&table, &all)?;
+                if rows.is_empty() {
+                    let problem =
+                        format!("{}: no row has a value of the target {:?}", table.name, preparation.target_name());
+                    return Err(TrainError::Setting(problem));
+                }
+                let mut notes = preparation.notes_for(&table)?;
+                if rows.len() < all.len() {
+                    notes.push(format!("{} rows have no target and are left out", all.len() - rows.len()));
+                }
+                (preparation.encode(&table, &rows)?, notes)
+            }
+            Input::Images { height, width, scale, shift, labels } => {
+                let (images, answers) = mnist_dir(file)?.test;
+                check_size(file, (images.height, images.width), (*height, *width))?;
+                if let Some(at) = answers.iter().position(|a| *a as usize >= labels.len()) {
+                    let problem =
+                        format!("test image {} has class {}, the model knows {}", at + 1, answers[at], labels.len());
+                    return Err(TrainError::Setting(format!("{}: {problem}", file.display())));
+                }
+                (pictures(images, &answers, labels.len(), (*scale, *shift))?, Vec::new())
+            }
+        };
+        let outputs = self.predictor.outputs(&data.features)?;
+        let scale = self.card.input.target_scale();
+        Ok((Metrics::measure(&outputs, &data.target, &self.card.settings.loss, scale), data.rows, notes))
+    }
+
+    fn answers(&self, outputs: &[f32]) -> Predictions {
+        let (mean, std) = self.card.input.target_scale();
+        let width = self.card.input.outputs().max(1);
+        match self.task() {
+            Task::Regression => Predictions {
+                values: outputs.iter().map(|&x| x as f64 * std + mean).collect(),
+                probabilities: Vec::new(),
+            },
+            Task::Binary => Predictions {
+                values: outputs.iter().map(|&x| f64::from(x > 0.0)).collect(),
+                probabilities: outputs.iter().map(|&x| vec![sigmoid(-x), sigmoid(x)]).collect(),
+            },
+            Task::Classes => Predictions {
+                values: outputs.chunks_exact(width).map(|row| likeliest(row) as f64).collect(),
+                probabilities: outputs.chunks_exact(width).map(softmax).collect(),
+            },
+        }
+    }
+}
+
+fn pictures(
+    images: citius_data::Images,
+    answers: &[u8],
+    classes: usize,
+    (scale, shift): (f32, f32),
+) -> Result<Dataset, TrainError> {
+    let mut data = image_dataset(images, answers, classes, Some((0.0, 1.0)))?;
+    if let Features::U8 { scale: s, shift: t, .. } = &mut data.features {
+        (*s, *t) = (scale, shift);
+    }
+    Ok(data)
+}
+
+fn check_size(file: &Path, found: (usize, usize), expected: (usize, usize)) -> Result<(), TrainError> {
+    if found == expected {
+        return Ok(());
+    }
+    let problem = format!(
+        "{}: images of {}×{} pixels, the model was trained on {}×{}",
+        file.display(),
+        found.0,
+        found.1,
+        expected.0,
+        expected.1
+    );
+    Err(TrainError::Setting(problem))
+}
+
+fn directory_of(path: &Path) -> Result<PathBuf, TrainError> {
+    let own = ["model.json", "model.safetensors"];
+    if path.is_file() && path.file_name().is_some_and(|n| own.iter().any(|own| n == *own)) {
+        return Ok(path.parent().map_or_else(PathBuf::new, Path::to_path_buf));
+    }
+    if path.join("model.json").is_file() {
+        return Ok(path.to_path_buf());
+    }
+    let (problem, next) = match (path.exists(), path.join("checkpoint.safetensors").exists()) {
+        (false, _) => ("no such model", "give the directory that `citius train` wrote, such as runs/houses-1"),
+        (true, true) => ("holds a checkpoint but no finished model", "finish it with `citius train --resume` first"),
+        (true, false) => {
+            ("is not a model: there is no model.json in it", "give the directory that `citius train` wrote")
+        }
+    };
+    Err(TrainError::saved(path, problem, next))
+}
+
+fn read_card(path: &Path) -> Result<ModelCard, TrainError> {
+    let damaged = |problem: String| TrainError::saved(path, problem, AGAIN);
+    let value: Value =
+        serde_json::from_slice(&files::read(path)?).map_err(|e| damaged(format!("cut short or damaged ({e})")))?;
+    if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
+        return Err(damaged("is not the description of a citius model".into()));
+    }
+    match value.get("version").and_then(Value::as_u64) {
+        Some(VERSION) => {}
+        Some(other) if other > VERSION => {
+            let problem = format!("has format version {other}, this citius reads version {VERSION}");
+            return Err(TrainError::saved(path, problem, "use a newer citius"));
+        }
+        _ => return Err(damaged(format!("has an unknown format version, this citius reads version {VERSION}"))),
+    }
+    serde_json::from_value(value).map_err(|e| damaged(format!("damaged ({e})")))
+}

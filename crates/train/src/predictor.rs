@@ -1,0 +1,130 @@
+//! Raw outputs of a model for many rows, in large batches.
+
+use std::thread::available_parallelism;
+
+use citius_cpu::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs, Slots};
+use citius_data::Features;
+use citius_graph::{DType, Graph, LeafKind, Mode};
+use citius_nn::Module;
+use citius_plan::compile;
+
+use crate::TrainError;
+
+/// Rows computed together; what is left over at the end has a plan of its own.
+const BATCH: usize = 1024;
+/// Multiply-adds in a call below which one thread is fastest.
+const ONE_THREAD: usize = 1 << 24;
+
+/// A model in eval mode with its weights.
+pub struct Predictor {
+    model: Box<dyn Module>,
+    options: Options,
+    memory: Memory,
+    /// One per batch size met.
+    batches: Vec<Batch>,
+}
+
+struct Batch {
+    executable: Executable,
+    rows: usize,
+    width: usize,
+    affine: Option<(f32, f32)>,
+    output: usize,
+}
+
+impl Predictor {
+    /// Weights are those of initialisation until set.
+    pub fn new(model: Box<dyn Module>, width: usize, options: Options) -> Result<Predictor, TrainError> {
+        let mut predictor = Predictor { model, options, memory: Memory::new(0), batches: Vec::new() };
+        // one row, so that every parameter is known
+        predictor.batch(1, &Features::F32 { data: vec![0.0; width], width })?;
+        Ok(predictor)
+    }
+
+    /// Names of the parameters, as [`Memory::user_view`] knows them.
+    pub fn parameters(&self) -> Vec<String> {
+        self.memory.parameters()
+    }
+
+    /// Names under which they are stored, some in pieces; the same while training.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        let learned = self.memory.leaves().filter(|(_, leaf)| leaf.kind == LeafKind::Parameter);
+        learned.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Weights by name; see [`Memory::user_view`] for PyTorch's shapes.
+    pub fn weights(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub fn weights_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    /// Outputs of all rows, row-major.
+    pub fn outputs(&mut self, features: &Features) -> Result<Vec<f32>, TrainError> {
+        let width = features.width().max(1);
+        let rows = match features {
+            Features::F32 { data, .. } => data.len() / width,
+            Features::U8 { data, .. } => data.len() / width,
+        };
+        let mut outputs = Vec::new();
+        let mut start = 0;
+        while start < rows {
+            let count = BATCH.min(rows - start);
+            let at = self.batch(count, features)?;
+            let Batch { executable, output, .. } = &mut self.batches[at];
+            let range = start * width..(start + count) * width;
+            let inputs = match features {
+                Features::F32 { data, .. } => Inputs::new().f32("x", &data[range]),
+                Features::U8 { data, .. } => Inputs::new().u8("x", &data[range]),
+            };
+            executable.run(&mut self.memory, &inputs, 0, 1, &mut Collect { output: *output, into: &mut outputs })?;
+            start += count;
+        }
+        Ok(outputs)
+    }
+
+    /// The place of the executable for this many rows of this kind.
+    fn batch(&mut self, rows: usize, features: &Features) -> Result<usize, TrainError> {
+        let (width, affine) = match features {
+            Features::F32 { width, .. } => (*width, None),
+            Features::U8 { width, scale, shift, .. } => (*width, Some((*scale, *shift))),
+        };
+        let same = |b: &Batch| b.rows == rows && b.width == width && b.affine == affine;
+        if let Some(at) = self.batches.iter().position(same) {
+            return Ok(at);
+        }
+        let g = Graph::with_mode(Mode::Eval);
+        let x = match affine {
+            None => g.input("x", &[rows, width]),
+            Some((scale, shift)) => g.input_of("x", &[rows, width], DType::U8).to_f32() * scale as f64 + shift as f64,
+        };
+        g.output("outputs", &self.model.forward(&x));
+        let plan = compile(&g)?;
+        let mut options = self.options;
+        if options.threads == 0 {
+            let small = plan.total().flops / 2 < ONE_THREAD;
+            options.threads = if small { 1 } else { available_parallelism().map_or(1, |n| n.get()) };
+        }
+        let executable = Executable::new(plan, &mut self.memory, options)?;
+        let output = executable.output("outputs").unwrap_or(0);
+        self.batches.push(Batch { executable, rows, width, affine, output });
+        Ok(self.batches.len() - 1)
+    }
+}
+
+/// Appends the outputs of one call.
+struct Collect<'a> {
+    output: usize,
+    into: &'a mut Vec<f32>,
+}
+
+impl Driver for Collect<'_> {
+    fn feed(&mut self, _: u64, _: &mut Slots) {}
+
+    fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
+        self.into.extend_from_slice(outputs.f32(self.output));
+        Flow::Continue
+    }
+}

@@ -1,0 +1,399 @@
+//! A whole run: fit, perhaps refit, judge, save; and going on with one that was interrupted.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use citius_cpu::Options;
+use citius_data::Dataset;
+use citius_nn::Module;
+use serde_json::json;
+
+use crate::checkpoint::{Search, State};
+use crate::events::{Event, Listener, Rows};
+use crate::fit::{EpochEnd, Fit, FitData};
+use crate::predictor::Predictor;
+use crate::tensors::Tensors;
+use crate::{Choice, Ending, Metrics, Problem, Report, Settings, TrainError, Wishes, choose, model};
+
+/// Time between two checkpoints, when not told otherwise.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
+
+/// Where and how to run; none of it changes the numbers.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Directory of the run; `runs/<source>-<n>` when open.
+    pub out: Option<PathBuf>,
+    /// Threads and instruction set.
+    pub cpu: Options,
+    /// Epochs between checkpoints; when open, one after every few seconds.
+    pub checkpoint_every: Option<usize>,
+}
+
+/// A run that is ready to start: data, settings and the reasons for them.
+pub struct Training {
+    pub problem: Problem,
+    pub settings: Settings,
+    pub choices: Vec<Choice>,
+    wishes: Wishes,
+    resumed: Option<(PathBuf, State, Tensors)>,
+}
+
+impl Training {
+    /// Reads the data and chooses what is open.
+    pub fn new(wishes: Wishes) -> Result<Training, TrainError> {
+        let problem = Problem::read(&wishes)?;
+        let (settings, chosen) = choose(&problem, &wishes)?;
+        let choices = [problem.choices.clone(), chosen].concat();
+        Ok(Training { problem, settings, choices, wishes, resumed: None })
+    }
+
+    /// Takes up an interrupted run from its directory. `source`, if given, says where the data is now.
+    pub fn resume(directory: &Path, source: Option<PathBuf>) -> Result<Training, TrainError> {
+        let (state, tensors) = State::load(directory)?;
+        let mut wishes = state.wishes.clone();
+        wishes.source = source.or(wishes.source);
+        if let Some(moved) = wishes.source.as_ref().filter(|path| !path.exists()) {
+            return Err(TrainError::saved(
+                directory,
+                format!("its data, {}, is no longer there", moved.display()),
+                format!("say where it is: citius train SOURCE --resume {}", directory.display()),
+            ));
+        }
+        let mut training = Training::new(wishes)?;
+        if training.problem.fingerprint() != state.fingerprint {
+            return Err(TrainError::saved(
+                directory,
+                "the data is not what this run was started on",
+                "restore the data, or start a new run",
+            ));
+        }
+        training.settings = state.settings.clone();
+        training.resumed = Some((directory.to_owned(), state, tensors));
+        Ok(training)
+    }
+
+    /// The directory of the run that is resumed.
+    pub fn resumed_from(&self) -> Option<&Path> {
+        self.resumed.as_ref().map(|(directory, ..)| directory.as_path())
+    }
+
+    /// Trains to the end, until `stop` is set, or until it diverges; the model is saved in each case.
+    pub fn run(
+        &self,
+        options: &RunOptions,
+        listener: &mut dyn Listener,
+        stop: &AtomicBool,
+    ) -> Result<Report, TrainError> {
+        let out = match (&self.resumed, &options.out) {
+            (Some((directory, ..)), _) => directory.clone(),
+            (None, Some(out)) => created(out)?,
+            (None, None) => next_free(&self.problem.stem)?,
+        };
+        if self.resumed.is_none() {
+            // an earlier run's: resuming must not go on with it
+            for name in ["checkpoint.json", "checkpoint.safetensors"] {
+                let _ = fs::remove_file(out.join(name));
+            }
+        }
+        let log = Log::open(&out, self.resumed.is_some(), listener);
+        Run { training: self, options, out, log, stop, saved: Instant::now() }.go()
+    }
+
+    fn rows(&self) -> Rows {
+        let rows = |set: &Option<Dataset>| set.as_ref().map_or(0, |s| s.rows);
+        Rows {
+            train: self.problem.train.rows,
+            validation: rows(&self.problem.validation),
+            test: rows(&self.problem.test),
+        }
+    }
+
+    fn model(&self) -> Box<dyn Module> {
+        Box::new(self.settings.model(self.problem.train.width(), self.problem.train.outputs()))
+    }
+}
+
+struct Run<'a> {
+    training: &'a Training,
+    options: &'a RunOptions,
+    out: PathBuf,
+    log: Log<'a>,
+    stop: &'a AtomicBool,
+    /// When the last checkpoint was.
+    saved: Instant,
+}
+
+impl Run<'_> {
+    fn go(mut self) -> Result<Report, TrainError> {
+        let training = self.training;
+        let Training { problem, settings, wishes, .. } = training;
+        let mut state = State::new(wishes, settings, problem.fingerprint());
+        let mut resumed = training.resumed.as_ref();
+        if let Some((_, saved, _)) = resumed {
+            state.search = saved.search.clone();
+        }
+        let scale = problem.input.target_scale();
+        self.log.on(&self.started());
+
+        if settings.refit && state.search.is_none() {
+            let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale };
+            let mut fit = Fit::new(training.model(), settings, data, settings.epochs, self.options.cpu)?;
+            let end = self.train(&mut fit, &mut state, resumed.take())?;
+            if end != EpochEnd::Done {
+                return self.finish(&mut fit, &state, end);
+            }
+            state.search = Some(Search::of(fit.progress()));
+        }
+        let all;
+        let (data, epochs) = match &state.search {
+            None => {
+                (FitData { train: &problem.train, validation: problem.validation.as_ref(), scale }, settings.epochs)
+            }
+            Some(search) => {
+                all = problem.all_rows();
+                self.log.on(&Event::Refitting { epochs: search.epochs, rows: all.rows });
+                (FitData { train: &all, validation: None, scale }, search.epochs)
+            }
+        };
+        let mut fit = Fit::new(training.model(), settings, data, epochs, self.options.cpu)?;
+        let end = self.train(&mut fit, &mut state, resumed.take())?;
+        self.finish(&mut fit, &state, end)
+    }
+
+    /// Epoch after epoch, with checkpoints.
+    fn train(
+        &mut self,
+        fit: &mut Fit,
+        state: &mut State,
+        resumed: Option<&(PathBuf, State, Tensors)>,
+    ) -> Result<EpochEnd, TrainError> {
+        if let Some((directory, saved, tensors)) = resumed {
+            saved.restore(directory, tensors, fit)?;
+            self.log.on(&Event::Resumed { epoch: saved.progress.epoch, step: saved.progress.step });
+        }
+        loop {
+            match fit.epoch(&mut self.log, self.stop)? {
+                EpochEnd::Continue => {
+                    let epoch = fit.progress().epoch;
+                    let due = match self.options.checkpoint_every {
+                        Some(every) => epoch.is_multiple_of(every.max(1)),
+                        None => self.saved.elapsed() >= CHECKPOINT_EVERY,
+                    };
+                    if due {
+                        // a full disk must not end a training that may still find room at its end
+                        if let Err(error) = self.checkpoint(fit, state) {
+                            self.log.on(&Event::Warning { message: format!("no checkpoint: {error}") });
+                        }
+                    }
+                }
+                end => return Ok(end),
+            }
+        }
+    }
+
+    fn checkpoint(&mut self, fit: &Fit, state: &mut State) -> Result<(), TrainError> {
+        self.saved = Instant::now();
+        state.progress = fit.progress().clone();
+        state.save(&self.out, fit)?;
+        let (epoch, step) = (state.progress.epoch, state.progress.step);
+        let path = self.out.join("checkpoint.safetensors").display().to_string();
+        self.log.on(&Event::CheckpointSaved { epoch, step, path });
+        Ok(())
+    }
+
+    /// Judges and saves whatever there is.
+    fn finish(&mut self, fit: &mut Fit, state: &State, end: EpochEnd) -> Result<Report, TrainError> {
+        let training = self.training;
+        let ending = match end {
+            EpochEnd::Diverged(divergence) => Ending::Diverged(divergence),
+            EpochEnd::Interrupted => Ending::Interrupted,
+            EpochEnd::Continue | EpochEnd::Done => {
+                let early = state.search.as_ref().map_or(fit.progress().stopped_early, |s| s.stopped_early);
+                if early { Ending::EarlyStopped } else { Ending::Completed }
+            }
+        };
+        let report = self.report(fit, state, ending)?;
+        match &report.ending {
+            Ending::Diverged(divergence) => self.log.on(&Event::Diverged(divergence.clone())),
+            Ending::Interrupted => {
+                let p = fit.progress();
+                let out = self.out.display().to_string();
+                self.log.on(&Event::Interrupted { epoch: p.epoch, step: p.step, out });
+            }
+            Ending::Completed | Ending::EarlyStopped => {}
+        }
+        let Training { problem, settings, choices, .. } = training;
+        let predictor = fit.result();
+        if let Err(error) = model::save(&self.out, predictor, problem, settings, choices, &report) {
+            return Err(self.rescue(error, predictor, &report));
+        }
+        match (&report.ending, self.checkpoint_unless_diverged(fit, state, &report)) {
+            (_, Ok(())) => {}
+            (Ending::Interrupted, Err(error)) => return Err(error),
+            // the model is there; only going on from here is not possible
+            (_, Err(error)) => self.log.on(&Event::Warning { message: format!("no checkpoint: {error}") }),
+        }
+        self.log.on(&Event::Finished(Box::new(report.clone())));
+        Ok(report)
+    }
+
+    fn checkpoint_unless_diverged(&mut self, fit: &Fit, state: &State, report: &Report) -> Result<(), TrainError> {
+        match report.ending {
+            Ending::Diverged(_) => Ok(()),
+            Ending::Interrupted | Ending::Completed | Ending::EarlyStopped => self.checkpoint(fit, &mut state.clone()),
+        }
+    }
+
+    /// Nothing learned is lost to a full disk: tries the system's temporary directory.
+    fn rescue(&self, error: TrainError, predictor: &Predictor, report: &Report) -> TrainError {
+        let Training { problem, settings, choices, .. } = self.training;
+        let refuge = std::env::temp_dir().join(format!("citius-{}-{}", problem.stem, std::process::id()));
+        let saved = fs::create_dir_all(&refuge).is_ok()
+            && model::save(&refuge, predictor, problem, settings, choices, report).is_ok();
+        let place = match saved {
+            true => format!("; the trained model is in {} instead", refuge.display()),
+            false => {
+                let _ = fs::remove_dir_all(&refuge);
+                String::new()
+            }
+        };
+        match error {
+            TrainError::File { doing, path, problem, next } => {
+                TrainError::File { doing, path, problem, next: format!("{next}{place}") }
+            }
+            other => other,
+        }
+    }
+
+    fn report(&self, fit: &mut Fit, state: &State, ending: Ending) -> Result<Report, TrainError> {
+        let training = self.training;
+        let problem = &training.problem;
+        let p = fit.progress().clone();
+        let (threads, before) = (fit.threads(), state.search.as_ref().map_or((0, 0.0), |s| (s.steps, s.seconds)));
+        let scale = problem.input.target_scale();
+        let loss = &training.settings.loss;
+        let judge = ending != Ending::Interrupted;
+        let predictor = fit.result();
+        let mut measure = |data: Option<&Dataset>| match data.filter(|_| judge) {
+            None => Ok(Metrics::default()),
+            Some(data) => {
+                let outputs = predictor.outputs(&data.features)?;
+                Ok::<_, TrainError>(Metrics::measure(&outputs, &data.target, loss, scale))
+            }
+        };
+        let validation = match (&state.search, &p.best) {
+            (Some(search), _) => search.validation,
+            (None, Some(best)) => best.metrics,
+            (None, None) => measure(problem.validation.as_ref())?,
+        };
+        let train = match state.search.is_some() && judge {
+            true => measure(Some(&problem.all_rows()))?,
+            false => measure(Some(&problem.train))?,
+        };
+        let steps = p.step + before.0;
+        let seconds = p.seconds + before.1;
+        Ok(Report {
+            task: problem.task,
+            data: problem.name.clone(),
+            model: training.model().describe(),
+            ending,
+            epochs: p.epoch,
+            steps,
+            seconds,
+            us_per_step: if steps > 0 { seconds * 1e6 / steps as f64 } else { 0.0 },
+            threads,
+            seed: training.settings.seed,
+            rows: training.rows(),
+            best_epoch: state.search.as_ref().map(|s| s.best_epoch).or(p.best.as_ref().map(|b| b.epoch)),
+            refit: state.search.is_some(),
+            out: self.out.display().to_string(),
+            train,
+            validation,
+            test: measure(problem.test.as_ref())?,
+            epoch_losses: p.epoch_losses,
+        })
+    }
+
+    fn started(&self) -> Event {
+        let Training { problem, settings, choices, .. } = self.training;
+        let batch = settings.batch_size.clamp(1, problem.train.rows.max(1));
+        Event::RunStarted {
+            data: problem.name.clone(),
+            task: problem.task.to_string(),
+            model: self.training.model().describe(),
+            parameters: settings.parameters(&problem.train) as usize,
+            rows: self.training.rows(),
+            steps_per_epoch: problem.train.rows.div_ceil(batch) as u64,
+            settings: Box::new(settings.clone()),
+            choices: choices.clone(),
+            out: self.out.display().to_string(),
+        }
+    }
+}
+
+/// Passes events on, and keeps them in `events.jsonl`.
+struct Log<'a> {
+    file: Option<File>,
+    started: Instant,
+    listener: &'a mut dyn Listener,
+}
+
+impl<'a> Log<'a> {
+    fn open(out: &Path, resumed: bool, listener: &'a mut dyn Listener) -> Log<'a> {
+        let path = out.join("events.jsonl");
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).append(resumed).truncate(!resumed);
+        Log { file: options.open(path).ok(), started: Instant::now(), listener }
+    }
+}
+
+impl Listener for Log<'_> {
+    fn on(&mut self, event: &Event) {
+        if !matches!(event, Event::Progress { .. })
+            && let Some(file) = &mut self.file
+        {
+            let mut line = json!({ "time": self.started.elapsed().as_secs_f64() });
+            if let (Some(line), Ok(serde_json::Value::Object(fields))) =
+                (line.as_object_mut(), serde_json::to_value(event))
+            {
+                line.extend(fields);
+            }
+            // a log that cannot be written is not worth a training
+            if writeln!(file, "{line}").is_err() {
+                self.file = None;
+            }
+        }
+        self.listener.on(event);
+    }
+}
+
+fn created(out: &Path) -> Result<PathBuf, TrainError> {
+    if out.is_file() {
+        let (path, problem) = (out.display().to_string(), "there is a file of that name".to_owned());
+        return Err(TrainError::File {
+            doing: "create",
+            path,
+            problem,
+            next: "; choose another place with --out".into(),
+        });
+    }
+    fs::create_dir_all(out).map_err(|error| TrainError::file("create", out, &error))?;
+    Ok(out.to_owned())
+}
+
+/// The first `runs/<stem>-<n>` that does not exist yet, created.
+fn next_free(stem: &str) -> Result<PathBuf, TrainError> {
+    created(Path::new("runs"))?;
+    let mut n = 1;
+    loop {
+        let out = Path::new("runs").join(format!("{stem}-{n}"));
+        match fs::create_dir(&out) {
+            Ok(()) => return Ok(out),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => n += 1,
+            Err(error) => return Err(TrainError::file("create", &out, &error)),
+        }
+    }
+}

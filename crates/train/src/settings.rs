@@ -1,0 +1,137 @@
+//! Everything that decides the numbers of a run. Threads and files do not, so they are not here.
+
+use citius_data::{Dataset, Target, Task};
+use citius_nn::{Activation, Clip, Loss, Mlp, OptimizerConfig, ScheduleConfig, mlp};
+use serde::{Deserialize, Serialize};
+
+use crate::{TrainError, memory};
+
+/// A complete description of how to train, with nothing left open.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Units of the hidden layers.
+    pub hidden: Vec<usize>,
+    pub activation: Activation,
+    pub dropout: f64,
+    pub loss: Loss,
+    pub optimizer: OptimizerConfig,
+    pub lr: f64,
+    /// Lengths left open are those of the run.
+    pub schedule: ScheduleConfig,
+    pub clip: Option<Clip>,
+    /// Steps whose gradients make one update.
+    pub accumulate: usize,
+    pub batch_size: usize,
+    pub epochs: usize,
+    /// Epochs between validations.
+    pub validate_every: usize,
+    /// Validations without improvement before stopping.
+    pub patience: Option<usize>,
+    /// Decay of the running average of weights that is used in place of the weights themselves.
+    pub average: Option<f64>,
+    /// After the best number of epochs is known, train anew on training and validation rows together.
+    pub refit: bool,
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The network for these inputs and outputs.
+    pub fn model(&self, inputs: usize, outputs: usize) -> Mlp {
+        mlp(&self.sizes(inputs, outputs), self.activation, self.dropout)
+    }
+
+    /// Layer sizes from input to output.
+    pub fn sizes(&self, inputs: usize, outputs: usize) -> Vec<usize> {
+        [&[inputs], &self.hidden[..], &[outputs]].concat()
+    }
+
+    /// Refuses what no run can mean, before anything is compiled.
+    pub fn check(&self, data: &Dataset, task: Task) -> Result<(), TrainError> {
+        let wrong = |problem: String| Err(TrainError::Setting(problem));
+        if !(self.lr.is_finite() && self.lr > 0.0) {
+            return wrong(format!("the learning rate is {}, it must be a number above 0, such as 0.001", self.lr));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return wrong(format!("dropout is {}, it must be at least 0 and below 1", self.dropout));
+        }
+        let counts = [
+            ("the batch size", self.batch_size),
+            ("the number of epochs", self.epochs),
+            ("accumulate", self.accumulate),
+            ("patience", self.patience.unwrap_or(1)),
+        ];
+        if let Some((what, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return wrong(format!("{what} is 0, it must be at least 1"));
+        }
+        if let Some(Clip::Norm { max_norm: limit } | Clip::Value { limit }) = self.clip
+            && !(limit.is_finite() && limit > 0.0)
+        {
+            return wrong(format!("gradients cannot be clipped at {limit}, it must be a number above 0"));
+        }
+        let decay = self.weight_decay();
+        if !(decay.is_finite() && decay >= 0.0) {
+            return wrong(format!("the weight decay is {decay}, it must be a number of at least 0"));
+        }
+        if self.hidden.contains(&0) {
+            return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
+        }
+        self.check_memory(data)?;
+        match (&self.loss, &data.target) {
+            (Loss::CrossEntropy { .. }, Target::Classes { .. }) => Ok(()),
+            (Loss::Bce { .. }, Target::Values { .. }) if task == Task::Binary => Ok(()),
+            (Loss::Mse | Loss::Mae | Loss::Huber { .. }, Target::Values { .. }) if task == Task::Regression => Ok(()),
+            (loss, _) => {
+                let fitting = match task {
+                    Task::Regression => "mse, mae or huber",
+                    Task::Binary => "bce",
+                    Task::Classes => "cross-entropy",
+                };
+                wrong(format!("the loss {} does not fit the task {task}; use {fitting}", loss.name()))
+            }
+        }
+    }
+
+    /// What a network needs is known before the first step.
+    fn check_memory(&self, data: &Dataset) -> Result<(), TrainError> {
+        let parameters = self.parameters(data);
+        let widest = self.sizes(data.width(), data.outputs()).into_iter().max().unwrap_or(0);
+        let batch = self.batch_size.min(data.rows) as u128;
+        // weights, moments, and the copies kept; activations and their gradients
+        let bytes = parameters * 4 * 6 + batch * widest as u128 * 4 * 2 * (self.hidden.len() as u128 + 1);
+        let available = memory::available().unwrap_or(u64::MAX) as u128;
+        if bytes <= available && parameters < 1 << 40 {
+            return Ok(());
+        }
+        let gigabytes = |bytes: u128| format!("{:.1} GB", bytes as f64 / 1e9);
+        Err(TrainError::Setting(format!(
+            "a network of {parameters} parameters needs about {} to train, this machine has {} free; \
+             use smaller --hidden layers or a smaller --batch-size",
+            gigabytes(bytes),
+            gigabytes(available)
+        )))
+    }
+
+    pub fn weight_decay(&self) -> f64 {
+        match &self.optimizer {
+            OptimizerConfig::Sgd(o) => o.weight_decay,
+            OptimizerConfig::RmsProp(o) => o.weight_decay,
+            OptimizerConfig::Adam(o) => o.weight_decay,
+            OptimizerConfig::AdamW(o) => o.weight_decay,
+        }
+    }
+
+    pub fn parameters(&self, data: &Dataset) -> u128 {
+        let sizes = self.sizes(data.width(), data.outputs());
+        sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum()
+    }
+
+    /// Updates in a run of `epochs` over `rows` rows.
+    pub fn updates(&self, rows: usize, epochs: usize) -> usize {
+        rows.div_ceil(self.batch_size.clamp(1, rows.max(1))).saturating_mul(epochs) / self.accumulate.max(1)
+    }
+}
+
+pub(crate) fn is_empty(data: &Dataset) -> bool {
+    data.rows == 0 || data.width() == 0
+}

@@ -1,0 +1,128 @@
+//! Feeds the rows of an epoch to the step and watches every result. Nothing here allocates, but for a failure's name.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use citius_cpu::{Driver, Flow, Outputs, Slots};
+use citius_data::Order;
+
+use crate::events::{Event, Listener};
+use crate::fit::Progress;
+use crate::step::Places;
+
+/// Between two signs of progress.
+const SAY_EVERY: Duration = Duration::from_millis(100);
+/// Steps between two looks at the clock.
+const LOOK_EVERY: u64 = 64;
+
+pub(crate) struct Walk<'a, 'b> {
+    pub order: &'a Order,
+    /// Room for a batch.
+    pub rows: &'a mut [u32],
+    /// The step that begins at position `start` of the order.
+    pub first: u64,
+    pub start: u64,
+    pub places: &'a Places,
+    pub progress: &'a mut Progress,
+    pub view: &'a mut View<'b>,
+    pub seen: &'a mut Seen,
+}
+
+/// What is told to the outside, and asked of it.
+pub(crate) struct View<'a> {
+    pub epochs: usize,
+    /// In the whole fit.
+    pub steps: u64,
+    pub said: Instant,
+    pub listener: &'a mut dyn Listener,
+    pub stop: &'a AtomicBool,
+}
+
+/// Of the last step.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub lr: f64,
+    pub grad_norm: f64,
+    /// The first value that is not finite.
+    pub trouble: Option<String>,
+}
+
+impl View<'_> {
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Driver for Walk<'_, '_> {
+    fn feed(&mut self, step: u64, slots: &mut Slots) {
+        let Some(slot) = slots.i32("rows") else { return };
+        let position = self.start + (step - self.first) * self.rows.len() as u64;
+        fill(self.order, position as u32, self.rows, slot);
+    }
+
+    fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {
+        let loss = outputs.scalar(self.places.loss);
+        let grad_norm = outputs.scalar(self.places.grad_norm);
+        self.seen.lr = outputs.scalar(self.places.rate) as f64;
+        self.seen.grad_norm = grad_norm as f64;
+        let p = &mut *self.progress;
+        p.step = step + 1;
+        p.in_epoch += 1;
+        p.loss_sum += loss as f64 * self.rows.len() as f64;
+        p.loss_rows += self.rows.len() as u64;
+        p.first_loss.get_or_insert(loss as f64);
+        if !(loss.is_finite() && grad_norm.is_finite()) {
+            self.seen.trouble = Some(first_trouble(loss, outputs, self.places));
+            return Flow::Stop;
+        }
+        if self.view.stopped() {
+            return Flow::Stop;
+        }
+        if step.is_multiple_of(LOOK_EVERY) {
+            self.say();
+        }
+        Flow::Continue
+    }
+}
+
+impl Walk<'_, '_> {
+    fn say(&mut self) {
+        let now = Instant::now();
+        if now - self.view.said < SAY_EVERY {
+            return;
+        }
+        self.view.said = now;
+        let p = &*self.progress;
+        self.view.listener.on(&Event::Progress {
+            epoch: p.epoch + 1,
+            epochs: self.view.epochs,
+            step: p.step,
+            steps: self.view.steps,
+            loss: p.loss_sum / p.loss_rows.max(1) as f64,
+        });
+    }
+}
+
+#[inline(always)]
+fn fill(order: &Order, position: u32, rows: &mut [u32], slot: &mut [i32]) {
+    order.fill(position, rows);
+    for (to, from) in slot.iter_mut().zip(rows) {
+        *to = *from as i32;
+    }
+}
+
+/// The loss comes before all gradients, and the last layer's gradient before those of earlier layers.
+fn first_trouble(loss: f32, outputs: &Outputs, places: &Places) -> String {
+    if !loss.is_finite() {
+        return format!("the loss is {}", word(loss));
+    }
+    let sums = places.gradients.iter().rev().map(|(name, at)| (name, outputs.scalar(*at)));
+    match sums.into_iter().find(|(_, sum)| !sum.is_finite()) {
+        Some((name, sum)) => format!("the gradient of {name} is {}", word(sum)),
+        None => "the norm of the gradient is infinite".to_owned(),
+    }
+}
+
+fn word(value: f32) -> &'static str {
+    if value.is_nan() { "NaN" } else { "infinite" }
+}

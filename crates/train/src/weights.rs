@@ -1,0 +1,48 @@
+//! A copy of all parameters, as stored.
+
+use citius_cpu::Memory;
+
+use crate::step::average_name;
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Weights {
+    pub tensors: Vec<(String, Vec<f32>)>,
+}
+
+impl Weights {
+    pub fn of(memory: &Memory, names: Vec<String>) -> Weights {
+        let values = |name: String| memory.get(&name).map(|values| (name.clone(), values.to_vec()));
+        Weights { tensors: names.into_iter().filter_map(values).collect() }
+    }
+
+    /// Copies the parameters, or their running averages.
+    pub fn read_from(&mut self, memory: &Memory, average: bool) {
+        for (name, values) in &mut self.tensors {
+            let found = if average { memory.get(&average_name(name)) } else { memory.get(name) };
+            if let Some(found) = found.filter(|found| found.len() == values.len()) {
+                values.copy_from_slice(found);
+            }
+        }
+    }
+
+    pub fn copy_from(&mut self, other: &Weights) {
+        for ((_, to), (_, from)) in self.tensors.iter_mut().zip(&other.tensors) {
+            to.copy_from_slice(from);
+        }
+    }
+
+    pub fn write_to(&self, memory: &mut Memory) {
+        for (name, values) in &self.tensors {
+            memory.set(name, values);
+        }
+    }
+}
+
+impl Weights {
+    /// Whether both have the same tensors of the same sizes.
+    pub fn fits(&self, other: &Weights) -> bool {
+        let shape =
+            |w: &Weights| w.tensors.iter().map(|(name, values)| (name.clone(), values.len())).collect::<Vec<_>>();
+        shape(self) == shape(other)
+    }
+}

@@ -1,0 +1,75 @@
+//! What is chosen when nothing is said, and that what is said is kept.
+
+use std::fs;
+
+use citius_nn::{ByName, Loss, OptimizerConfig};
+use citius_train::{Training, Wishes};
+
+fn training(text: &str, wishes: Wishes) -> Result<Training, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("t.csv");
+    fs::write(&source, text).unwrap();
+    Training::new(Wishes { source: Some(source), ..wishes }).map_err(|e| e.to_string())
+}
+
+fn numbers(rows: usize) -> String {
+    (0..rows).fold("x,y\n".to_owned(), |text, i| text + &format!("{},{}\n", i % 17, (i * 7) % 31))
+}
+
+#[test]
+fn every_setting_has_its_line() {
+    let t = training(&numbers(300), Wishes::default()).unwrap();
+    let said: Vec<&str> = t.choices.iter().map(|c| c.what.as_str()).collect();
+    let expected =
+        ["data", "task", "inputs", "rows", "network", "loss", "optimizer", "schedule", "batch", "epochs", "stopping"];
+    assert!(expected.iter().all(|what| said.contains(what)), "{said:?}");
+    assert_eq!((t.problem.train.rows, t.problem.test.as_ref().unwrap().rows), (243, 30));
+    assert!(t.settings.refit && t.settings.patience.is_some());
+}
+
+#[test]
+fn wishes_are_kept() {
+    let wishes = Wishes {
+        hidden: Some(vec![4]),
+        optimizer: Some(OptimizerConfig::by_name("rmsprop").unwrap()),
+        weight_decay: Some(0.5),
+        loss: Some(Loss::Mae),
+        epochs: Some(3),
+        batch_size: Some(7),
+        patience: Some(0),
+        refit: Some(false),
+        seed: Some(9),
+        validation: Some(0.0),
+        ..Wishes::default()
+    };
+    let s = training(&numbers(300), wishes).unwrap().settings;
+    assert_eq!((s.hidden, s.epochs, s.batch_size, s.seed, s.lr), (vec![4], 3, 7, 9, 0.01));
+    assert_eq!((s.patience, s.refit, s.loss), (None, false, Loss::Mae));
+    let OptimizerConfig::RmsProp(o) = s.optimizer else { panic!("{:?}", s.optimizer) };
+    assert_eq!(o.weight_decay, 0.5);
+}
+
+#[test]
+fn few_rows_are_all_trained_on() {
+    let t = training(&numbers(12), Wishes::default()).unwrap();
+    assert_eq!((t.problem.train.rows, t.problem.validation.is_none(), t.problem.test.is_none()), (12, true, true));
+    assert!(t.choices.iter().any(|c| c.why.contains("too few to spare")));
+}
+
+#[test]
+fn the_impossible_is_refused() {
+    let refused = |wishes: Wishes| training(&numbers(300), wishes).err().unwrap();
+    let open = Wishes::default;
+    assert!(refused(Wishes { lr: Some(f64::NAN), ..open() }).contains("learning rate"));
+    assert!(refused(Wishes { dropout: Some(1.0), ..open() }).contains("dropout"));
+    assert!(refused(Wishes { epochs: Some(0), ..open() }).contains("epochs"));
+    assert!(refused(Wishes { hidden: Some(vec![8, 0]), ..open() }).contains("0 units"));
+    assert!(refused(Wishes { hidden: Some(vec![1 << 40, 1 << 40]), ..open() }).contains("parameters"));
+    assert!(refused(Wishes { weight_decay: Some(-1.0), ..open() }).contains("weight decay"));
+    assert!(refused(Wishes { clip_norm: Some(0.0), ..open() }).contains("clipped"));
+    assert!(refused(Wishes { average: Some(1.5), ..open() }).contains("average"));
+    let ce = Loss::by_name("cross-entropy").unwrap();
+    assert!(refused(Wishes { loss: Some(ce), ..open() }).contains("use mse, mae or huber"));
+    assert!(refused(Wishes { validation: Some(0.0), refit: Some(true), ..open() }).contains("--validation"));
+    assert!(refused(Wishes { task: Some("guess".into()), ..open() }).contains("not a task"));
+}
