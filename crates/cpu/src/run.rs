@@ -126,8 +126,11 @@ impl Outputs<'_> {
     }
 }
 
-/// Steps timed together when the number of threads is chosen.
+/// Steps timed together when the number of threads is chosen, and the fewest that say anything.
 const TRIAL: u64 = 64;
+const SHORTEST_TRIAL: u64 = 8;
+/// Steps after which a choice is looked at again.
+const REVIEW: u64 = 2048;
 
 impl Executable {
     /// Takes up to `steps` steps, numbered from `first`; returns how many were taken.
@@ -151,11 +154,15 @@ impl Executable {
         let mut stopped = false;
         while taken < steps && !stopped {
             let threads = self.tuning.threads();
-            let most = if self.tuning.settled() { steps - taken } else { TRIAL.min(steps - taken) };
+            let most = match (self.tuning.has_choice(), self.tuning.settled()) {
+                (false, _) => steps - taken,
+                (true, true) => REVIEW.min(steps - taken),
+                (true, false) => TRIAL.min(steps - taken),
+            };
             let start = Instant::now();
             let (done, stop) = self.walk(memory.seed(), first + taken, most, threads, first + steps, driver);
-            if done == TRIAL {
-                self.tuning.observe(threads, start.elapsed().as_secs_f64());
+            if done >= SHORTEST_TRIAL {
+                self.tuning.observe(threads, start.elapsed().as_secs_f64() / done as f64);
             }
             taken += done;
             stopped = stop;
@@ -261,24 +268,32 @@ struct Lead<'a>(UnsafeCell<Leading<'a>>);
 // SAFETY: `Executable::walk` enters it on thread 0 alone.
 unsafe impl Sync for Lead<'_> {}
 
-/// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start. The results
-/// are the same bits for any number, so trying costs nothing but time.
+/// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start, and again when
+/// the chosen one becomes slower than another was (something else has come to the machine, or left it). The results are the
+/// same bits for any number, so trying costs nothing but time.
 pub(crate) struct Tuning {
     candidates: Vec<usize>,
+    /// Seconds per step, the fastest of its tries.
     best: Vec<f64>,
     trials: usize,
 }
 
 /// Times each candidate is tried; the fastest try counts.
 const TRIES: usize = 3;
+/// A chosen number this much slower than another's best is doubted.
+const DOUBT: f64 = 1.3;
 
 impl Tuning {
     pub fn new(candidates: Vec<usize>) -> Tuning {
         Tuning { best: vec![f64::INFINITY; candidates.len()], candidates, trials: 0 }
     }
 
+    pub fn has_choice(&self) -> bool {
+        self.candidates.len() > 1
+    }
+
     pub fn settled(&self) -> bool {
-        self.candidates.len() == 1 || self.trials >= TRIES * self.candidates.len()
+        !self.has_choice() || self.trials >= TRIES * self.candidates.len()
     }
 
     pub fn threads(&self) -> usize {
@@ -289,10 +304,41 @@ impl Tuning {
         self.candidates[fastest.unwrap_or(0)]
     }
 
-    fn observe(&mut self, threads: usize, seconds: f64) {
-        if let Some(i) = self.candidates.iter().position(|&c| c == threads) {
-            self.best[i] = self.best[i].min(seconds);
+    fn observe(&mut self, threads: usize, seconds_per_step: f64) {
+        let Some(i) = self.candidates.iter().position(|&c| c == threads) else { return };
+        if !self.settled() {
+            self.best[i] = self.best[i].min(seconds_per_step);
+            self.trials += 1;
+            return;
         }
-        self.trials += 1;
+        let other = (0..self.best.len()).filter(|&j| j != i).map(|j| self.best[j]).fold(f64::INFINITY, f64::min);
+        if seconds_per_step > DOUBT * other {
+            self.best.fill(f64::INFINITY);
+            self.trials = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_is_chosen_and_doubted_when_it_slows_down() {
+        let mut tuning = Tuning::new(vec![1, 2]);
+        while !tuning.settled() {
+            let threads = tuning.threads();
+            tuning.observe(threads, if threads == 1 { 3.0 } else { 2.0 });
+        }
+        assert_eq!(tuning.threads(), 2);
+        tuning.observe(2, 3.5);
+        assert!(tuning.settled(), "still as good as one thread");
+        tuning.observe(2, 9.0);
+        assert!(!tuning.settled(), "one thread took 3");
+        while !tuning.settled() {
+            let threads = tuning.threads();
+            tuning.observe(threads, if threads == 1 { 3.0 } else { 9.0 });
+        }
+        assert_eq!(tuning.threads(), 1);
     }
 }

@@ -1,19 +1,23 @@
 //! Counter-based random numbers: Philox4x32-10. A value depends on (key, stream, index) alone, so masks are the same for any
 //! number of threads and are recomputed rather than stored.
 
+/// Multipliers and key increments of Philox.
+pub const PHILOX_M0: u32 = 0xD251_1F53;
+pub const PHILOX_M1: u32 = 0xCD9E_8D57;
+pub const PHILOX_W0: u32 = 0x9E37_79B9;
+pub const PHILOX_W1: u32 = 0xBB67_AE85;
+
 /// Four random words for one counter.
 #[inline(always)]
 pub fn philox(key: u64, stream: u64, block: u64) -> [u32; 4] {
-    const M0: u32 = 0xD251_1F53;
-    const M1: u32 = 0xCD9E_8D57;
     let mut c = [block as u32, (block >> 32) as u32, stream as u32, (stream >> 32) as u32];
     let (mut k0, mut k1) = (key as u32, (key >> 32) as u32);
     for _ in 0..10 {
-        let p0 = M0 as u64 * c[0] as u64;
-        let p1 = M1 as u64 * c[2] as u64;
+        let p0 = PHILOX_M0 as u64 * c[0] as u64;
+        let p1 = PHILOX_M1 as u64 * c[2] as u64;
         c = [(p1 >> 32) as u32 ^ c[1] ^ k0, p1 as u32, (p0 >> 32) as u32 ^ c[3] ^ k1, p0 as u32];
-        k0 = k0.wrapping_add(0x9E37_79B9);
-        k1 = k1.wrapping_add(0xBB67_AE85);
+        k0 = k0.wrapping_add(PHILOX_W0);
+        k1 = k1.wrapping_add(PHILOX_W1);
     }
     c
 }
