@@ -33,6 +33,10 @@ pub enum CpuError {
     TooManyThreads(usize),
     #[error("\"{0}\" is missing from this memory: call admit() with the plan first")]
     Missing(String),
+    #[error("this plan breaks its own rules: {0}")]
+    Plan(String),
+    #[error("no memory for {0} bytes of intermediate results: use a smaller batch or a smaller network")]
+    OutOfMemory(usize),
     #[error("cannot start threads: {0}")]
     Threads(#[from] std::io::Error),
 }
@@ -68,6 +72,7 @@ impl Executable {
         if options.threads > MOST_THREADS {
             return Err(CpuError::TooManyThreads(options.threads));
         }
+        citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         memory.admit(&plan);
         let isa = options.isa.unwrap_or_else(Isa::detect).min(Isa::detect());
         let cores = available_parallelism().map_or(1, |n| n.get());
@@ -76,7 +81,7 @@ impl Executable {
             n => vec![n],
         };
         let most = candidates.iter().copied().max().unwrap_or(1);
-        let arena = Aligned::new(plan.scratch_bytes);
+        let arena = Aligned::try_new(plan.scratch_bytes).ok_or(CpuError::OutOfMemory(plan.scratch_bytes))?;
         let step_value = Aligned::new(64);
         let mut constants = Vec::new();
         let mut leaves = Vec::new();
@@ -150,8 +155,11 @@ impl Executable {
         self.plan.scratch_bytes
     }
 
-    pub(crate) fn output_bytes(&self, index: usize) -> (*const u8, usize) {
-        let id = self.plan.outputs[index].1;
+    /// Panics when the output has another type.
+    pub(crate) fn output_bytes(&self, index: usize, dtype: DType) -> (*const u8, usize) {
+        let (name, id) = &self.plan.outputs[index];
+        let (id, found) = (*id, self.plan.buffers[*id].dtype);
+        assert!(found == dtype, "output \"{name}\" is {found}, not {dtype}");
         (self.pointers[id], self.plan.buffers[id].shape.elements())
     }
 

@@ -19,13 +19,15 @@ unsafe impl Sync for Aligned {}
 
 impl Aligned {
     pub fn new(bytes: usize) -> Aligned {
-        let layout = Layout::from_size_align(bytes.max(64), 64).unwrap_or(Layout::new::<[u8; 64]>());
+        Aligned::try_new(bytes).unwrap_or_else(|| handle_alloc_error(Layout::new::<[u8; 64]>()))
+    }
+
+    /// `None` when there is no such memory.
+    pub fn try_new(bytes: usize) -> Option<Aligned> {
+        let layout = Layout::from_size_align(bytes.max(64), 64).ok()?;
         // SAFETY: the layout has a size above 0.
         let pointer = unsafe { alloc_zeroed(layout) };
-        if pointer.is_null() {
-            handle_alloc_error(layout);
-        }
-        Aligned { pointer, layout }
+        (!pointer.is_null()).then_some(Aligned { pointer, layout })
     }
 
     pub fn pointer(&self) -> *mut u8 {

@@ -52,7 +52,9 @@ impl Pool {
             *slot = (slot.0 + 1, Some(SendJob(job)));
             self.shared.wake.notify_all();
         }
+        let together = Together;
         job(0);
+        drop(together);
         let mut spin = Spin::default();
         while self.shared.finished.load(Ordering::Acquire) < self.threads.len() {
             spin.wait();

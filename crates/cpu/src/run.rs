@@ -108,13 +108,13 @@ pub struct Outputs<'a> {
 impl Outputs<'_> {
     /// Values of output `index` (see [`Executable::output`]).
     pub fn f32(&self, index: usize) -> &[f32] {
-        let (pointer, elements) = self.executable.output_bytes(index);
+        let (pointer, elements) = self.executable.output_bytes(index, DType::F32);
         // SAFETY: the buffer lives in the executable and no thread writes it between steps.
         unsafe { std::slice::from_raw_parts(pointer as *const f32, elements) }
     }
 
     pub fn i32(&self, index: usize) -> &[i32] {
-        let (pointer, elements) = self.executable.output_bytes(index);
+        let (pointer, elements) = self.executable.output_bytes(index, DType::I32);
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(pointer as *const i32, elements) }
     }

@@ -8,6 +8,9 @@ use crate::{DType, Init, Place, Shape, Tensor, TraceError};
 
 pub type NodeId = usize;
 
+/// Far beyond any machine's memory, and far from the end of the address space.
+const MOST_ELEMENTS: usize = 1 << 48;
+
 /// Are we tracing a step that learns, or one that only predicts? Dropout reads this.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -244,12 +247,20 @@ impl Graph {
             return self.fail("assign", problem, Location::caller());
         }
         let mut inner = self.0.borrow_mut();
-        let known = inner.leaves.iter().any(|l| l.node == leaf.id() && l.kind != LeafKind::Input);
-        if known {
-            inner.updates.push((leaf.id(), value.id()));
-        } else {
-            drop(inner);
-            self.fail("assign", "only a parameter or a state can be assigned".into(), Location::caller());
+        let kept = inner.leaves.iter().find(|l| l.node == leaf.id() && l.kind != LeafKind::Input);
+        let problem = match kept {
+            None => Some("only a parameter or a state can be assigned".to_string()),
+            Some(l) if inner.updates.iter().any(|u| u.0 == leaf.id()) => {
+                Some(format!("\"{}\" is assigned twice in one step", l.name))
+            }
+            Some(_) => None,
+        };
+        match problem {
+            None => inner.updates.push((leaf.id(), value.id())),
+            Some(problem) => {
+                drop(inner);
+                self.fail("assign", problem, Location::caller());
+            }
         }
     }
 
@@ -331,6 +342,9 @@ impl Graph {
         dtype: DType,
         at: &'static Location<'static>,
     ) -> Tensor {
+        if shape.elements() > MOST_ELEMENTS {
+            self.fail(op.name(), format!("{shape} has more elements than memory can hold"), at);
+        }
         let place = self.place(at);
         let mut inner = self.0.borrow_mut();
         let key = (op.key(), inputs.to_vec(), shape.clone());

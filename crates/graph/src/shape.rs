@@ -17,15 +17,16 @@ impl Shape {
         self.0.len()
     }
 
+    /// Their number; stays at the largest number when it would be beyond.
     pub fn elements(&self) -> usize {
-        self.0.iter().product()
+        self.0.iter().fold(1, |n: usize, &d| n.saturating_mul(d))
     }
 
     /// Distance in elements between neighbours along each axis of a contiguous tensor.
     pub fn strides(&self) -> Vec<usize> {
-        let mut strides = vec![1; self.rank()];
+        let mut strides = vec![1usize; self.rank()];
         for axis in (1..self.rank()).rev() {
-            strides[axis - 1] = strides[axis] * self.0[axis];
+            strides[axis - 1] = strides[axis].saturating_mul(self.0[axis]);
         }
         strides
     }

@@ -11,6 +11,9 @@ pub enum CompileError {
     /// A mistake in the traced program.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// Something that has no kernel yet.
+    #[error("{0}")]
+    Unsupported(String),
     /// A mistake of ours.
     #[error("internal error while planning: {0}; please report it with the output of `citius plan`")]
     Internal(String),
@@ -25,6 +28,7 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
     materialise::untranspose_products(&mut draft);
     materialise::choose_stored(&mut draft);
     materialise::absorb_gathers(&mut draft);
+    materialise::check_stored(&draft).map_err(CompileError::Unsupported)?;
     let mut stored = draft.stored.clone();
     loop {
         draft.stored = stored.clone();
@@ -34,7 +38,7 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
         fuse::fuse_epilogues(&mut draft);
         fuse::merge_loops(&mut draft, Join::Any);
         fuse::drop_unread(&mut draft);
-        let waves = order::order_waves(&mut draft);
+        let waves = order::order_waves(&mut draft).map_err(CompileError::Internal)?;
         let plan = assemble(&mut draft, &waves);
         match plan {
             Ok(mut plan) => {

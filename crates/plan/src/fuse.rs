@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use citius_graph::{NodeId, Op};
+use citius_graph::{DType, NodeId, Op};
 
 use crate::access::Access;
 use crate::draft::{Body, Draft, Kernel, Root, Target};
@@ -129,6 +129,8 @@ fn merged(draft: &Draft, links: &Links, join: Join, i: usize, j: usize) -> Optio
         Join::Any => true,
     };
     let apart = roots().any(|r| r.fold.is_some() && draft.apart.contains(&r.value));
+    // a copy of integers moves bits; an expression reads numbers
+    let apart = apart || roots().any(|r| draft.nodes[r.target.node].dtype != DType::F32);
     if !allowed || apart || space != other || !folds_agree(a, b) {
         return None;
     }
@@ -189,6 +191,10 @@ fn epilogue(draft: &Draft, links: &Links, i: usize, j: usize, product: NodeId) -
     let folds = b.roots.iter().any(|r| r.fold.is_some());
     let reads_product = links.loads[j].iter().any(|l| l.0 == product);
     if folds || !same_axes || !reads_product || *space != draft.loop_space(product) || links.meet_elsewhere(i, j) {
+        return None;
+    }
+    let numbers = links.loads[j].iter().all(|(n, _)| draft.nodes[*n].dtype == DType::F32);
+    if !numbers {
         return None;
     }
     // a product must not wait for what only its epilogue needs: two halves of a sum run side by side

@@ -24,3 +24,4 @@ pub use plan::{
     Storage, Work,
 };
 pub use program::{Instr, Program, SHORT_ROW, Var};
+pub use verify::{MOST_OPERANDS, verify};

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use citius_graph::scalar::{Instr as ScalarInstr, Scalar};
-use citius_graph::{NodeId, Op, Reduction};
+use citius_graph::{DType, NodeId, Op, Reduction};
 
 use crate::access::Access;
 use crate::draft::{Body, Draft, Kernel, Source};
@@ -22,7 +22,7 @@ pub fn lower(draft: &Draft, kernel: &Kernel) -> Result<Work, String> {
 /// An operand before its axes are merged: a stride for each loop axis.
 struct Walk {
     buffer: BufferId,
-    dtype: citius_graph::DType,
+    dtype: DType,
     offset: usize,
     strides: Vec<usize>,
 }
@@ -139,6 +139,7 @@ fn lower_loop(draft: &Draft, kernel: &Kernel, space: &[usize]) -> Result<Loop, S
     let (mut sizes, mut kinds) = (space.to_vec(), (0..space.len()).map(|a| folded.contains(&a)).collect::<Vec<_>>());
     merge_axes(&mut sizes, &mut kinds, &mut emitter.walks);
     let (order, nest, whole) = arrange(&kinds)?;
+    copy_bits(&emitter.program, &mut emitter.walks, &results)?;
     let size = |axis: Option<usize>| axis.map_or(1, |a| sizes[a]);
     let stride = |w: &Walk, axis: Option<usize>| axis.map_or(0, |a| w.strides[a]);
     let operand = |w: &Walk| Operand {
@@ -170,6 +171,19 @@ fn lower_loop(draft: &Draft, kernel: &Kernel, space: &[usize]) -> Result<Loop, S
         stores,
         folds,
     })
+}
+
+/// Integers are only ever copied: the kernel moves their bits as if they were f32.
+fn copy_bits(program: &Program, walks: &mut [Walk], results: &[(Var, usize)]) -> Result<(), String> {
+    if results.iter().all(|r| walks[r.1].dtype == DType::F32) {
+        return Ok(());
+    }
+    let copies = program.instrs.iter().all(|i| matches!(i, Instr::Load(_)));
+    if !copies || walks.iter().any(|w| w.dtype != DType::I32) {
+        return Err("arithmetic on integers".into());
+    }
+    walks.iter_mut().for_each(|w| w.dtype = DType::F32);
+    Ok(())
 }
 
 fn fold_kind(reduction: Reduction) -> FoldKind {

@@ -10,6 +10,11 @@ use crate::program::SHORT_ROW;
 /// A shared expression dearer than this many FLOPs is stored rather than computed twice.
 const RECOMPUTE_FLOPS: usize = 8;
 
+/// An expression with more loads, or more ops one inside the other, than this is stored halfway: a kernel's operands and our
+/// recursion have limits.
+const MOST_LOADS: usize = 16;
+const DEEPEST: usize = 100;
+
 /// Pass `untranspose_products`: products read their right side along its rows, so a right side stored the other way is copied
 /// (the left side may have any strides).
 pub fn untranspose_products(draft: &mut Draft) {
@@ -68,8 +73,17 @@ pub fn choose_stored(draft: &mut Draft) {
             Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } => {}
         }
     }
-    for id in draft.outputs.iter().map(|o| o.1).collect::<Vec<_>>() {
+    for i in 0..draft.outputs.len() {
+        let id = draft.outputs[i].1;
         contiguous(draft, id);
+        // a leaf read under a name shows the value it had during the step, not the one it gets at the end
+        let base = draft.base(id);
+        if draft.updates.iter().any(|u| u.0 == base) {
+            let copy = DraftNode { op: Op::Detach, inputs: vec![id], ..draft.nodes[id].clone() };
+            let copy = draft.push(copy);
+            draft.stored.insert(copy);
+            draft.outputs[i].1 = copy;
+        }
     }
     // an update's value is stored straight into the leaf; see `fuse`
     for id in draft.updates.iter().map(|u| u.1).collect::<Vec<_>>() {
@@ -78,7 +92,17 @@ pub fn choose_stored(draft: &mut Draft) {
         }
     }
     let mut flops = vec![0; draft.nodes.len()];
+    // loads that computing a node in place takes, and ops one inside the other
+    let (mut loads, mut depth) = (vec![0; draft.nodes.len()], vec![0; draft.nodes.len()]);
     for &id in &order {
+        let inputs = draft.nodes[id].inputs.clone();
+        let load = |i: &NodeId| if draft.stored.contains(i) { 1 } else { loads[*i] };
+        loads[id] = inputs.iter().map(load).sum::<usize>();
+        depth[id] = 1 + inputs.iter().map(|&i| if draft.stored.contains(&i) { 0 } else { depth[i] }).max().unwrap_or(0);
+        let expression = matches!(draft.nodes[id].op, Op::Map { .. });
+        if expression && (loads[id] > MOST_LOADS || depth[id] > DEEPEST) {
+            store(draft, id);
+        }
         let Op::Map { def, attrs } = &draft.nodes[id].op else {
             let through = draft.nodes[id].inputs.first().map_or(0, |&i| flops[i]);
             flops[id] = if draft.stored.contains(&id) { 0 } else { through };
@@ -116,10 +140,27 @@ pub fn choose_stored(draft: &mut Draft) {
     }
 }
 
+/// Bytes that are not f32 are only read where they are, gathered, or, as i32, copied.
+pub fn check_stored(draft: &Draft) -> Result<(), String> {
+    for &id in &draft.stored {
+        let node = &draft.nodes[id];
+        let made =
+            !draft.is_given(id) && !matches!(node.op, Op::GatherRows | Op::ArgMax) && !draft.gathered.contains_key(&id);
+        if made && node.dtype == DType::U8 {
+            return Err(format!(
+                "{} at {}: bytes cannot be rearranged; use to_f32() first",
+                node.op.name(),
+                node.place
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Pass `absorb_gathers`: gather → cast → ·scale → +shift, each used once, is one gather that widens as it copies.
 pub fn absorb_gathers(draft: &mut Draft) {
     let users = draft.users();
-    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).collect();
+    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).chain(draft.updates.iter().map(|u| u.1)).collect();
     for gather in draft.order() {
         if !matches!(draft.nodes[gather].op, Op::GatherRows) {
             continue;

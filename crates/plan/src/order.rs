@@ -2,18 +2,44 @@
 
 use std::collections::VecDeque;
 
+use crate::access::Access;
 use crate::draft::{Body, Draft, DraftNode, Kernel, Root};
 use crate::fuse::Links;
 use citius_graph::Op;
 
 /// The wave of each kernel. An update that would have to run both before and after another kernel goes to a buffer of its own
 /// first and is copied over the leaf at the end.
-pub fn order_waves(draft: &mut Draft) -> Vec<usize> {
+pub fn order_waves(draft: &mut Draft) -> Result<Vec<usize>, String> {
+    divert_self_overwrites(draft);
     loop {
         let links = Links::new(draft);
         match waves(&links) {
-            Ok(waves) => return waves,
-            Err(stuck) => divert_update(draft, &stuck),
+            Ok(waves) => return Ok(waves),
+            Err(stuck) => {
+                let update = |&k: &usize| {
+                    let leaf = |r: &Root| draft.is_given(r.target.node);
+                    draft.kernels[k].roots.iter().position(leaf).map(|r| (k, r))
+                };
+                match stuck.iter().find_map(update) {
+                    Some((k, r)) => divert(draft, k, r),
+                    None => return Err(format!("kernels {stuck:?} wait for each other")),
+                }
+            }
+        }
+    }
+}
+
+/// An update that reads its own leaf elsewhere than at the element it writes (a transpose, a slice) would read what it has
+/// already written.
+fn divert_self_overwrites(draft: &mut Draft) {
+    for k in 0..draft.kernels.len() {
+        let loads = draft.loads(&draft.kernels[k]).unwrap_or_default();
+        for r in 0..draft.kernels[k].roots.len() {
+            let leaf = draft.kernels[k].roots[r].target.node;
+            let whole = Access::identity(&draft.nodes[leaf].shape);
+            if draft.is_given(leaf) && loads.iter().any(|(n, at)| *n == leaf && *at != whole) {
+                divert(draft, k, r);
+            }
         }
     }
 }
@@ -39,18 +65,24 @@ fn waves(links: &Links) -> Result<Vec<usize>, Vec<usize>> {
     if done == n { Ok(wave) } else { Err(stuck) }
 }
 
-fn divert_update(draft: &mut Draft, stuck: &[usize]) {
-    for &k in stuck {
-        let found = draft.kernels[k].roots.iter().position(|r| r.defines.is_some() && draft.is_given(r.target.node));
-        let Some(r) = found else { continue };
-        let (value, leaf) = (draft.kernels[k].roots[r].value, draft.kernels[k].roots[r].target.node);
-        draft.kernels[k].roots[r].target = draft.whole(value, value);
-        // the copy reads the finished value under a name of its own, so that it is not recomputed
-        let node = DraftNode { op: Op::Detach, inputs: vec![value], ..draft.nodes[value].clone() };
-        let copy = draft.push(node);
-        let root = Root { value: copy, defines: None, fold: None, target: draft.whole(value, leaf) };
-        draft.kernels.push(Kernel { body: Body::Loop(draft.loop_space(value)), roots: vec![root] });
-        return;
-    }
-    unreachable!("a cycle of kernels without an update: {stuck:?}");
+/// Sends root `r` of kernel `k` to a buffer of its own; another kernel copies that over the leaf.
+fn divert(draft: &mut Draft, k: usize, r: usize) {
+    let root = draft.kernels[k].roots[r].clone();
+    let (value, leaf) = (root.value, root.target.node);
+    let name_for = |draft: &mut Draft, input: usize| {
+        let node = DraftNode { op: Op::Detach, inputs: vec![input], ..draft.nodes[value].clone() };
+        draft.push(node)
+    };
+    // a root that only copies gets a stored node to make
+    let made = root.defines.unwrap_or_else(|| {
+        let made = name_for(draft, value);
+        draft.stored.insert(made);
+        made
+    });
+    draft.kernels[k].roots[r].defines = Some(made);
+    draft.kernels[k].roots[r].target = draft.whole(value, made);
+    // the copy reads the finished value under a name of its own, so that it is not computed again
+    let copy = name_for(draft, made);
+    let root = Root { value: copy, defines: None, fold: None, target: draft.whole(value, leaf) };
+    draft.kernels.push(Kernel { body: Body::Loop(draft.loop_space(value)), roots: vec![root] });
 }

@@ -1,8 +1,14 @@
 //! The rules every plan obeys: operands stay inside their buffers, values are written before they are read, calls of a wave do
 //! not disturb each other, and scratch buffers that live at the same time do not overlap.
 
+use citius_graph::{DType, LeafKind};
+
 use crate::plan::*;
 
+/// Operands that executors have room for.
+pub const MOST_OPERANDS: usize = 32;
+
+/// `Err` says which call breaks which rule.
 pub fn verify(plan: &Plan) -> Result<(), String> {
     let mut written = vec![None; plan.buffers.len()];
     for (i, call) in plan.calls.iter().enumerate() {
@@ -23,8 +29,12 @@ pub fn verify(plan: &Plan) -> Result<(), String> {
             }
         }
         for &id in &writes {
-            if matches!(plan.buffers[id].storage, Storage::Constant(_) | Storage::Step) {
-                return fail(format!("writes the constant b{id}"));
+            match &plan.buffers[id].storage {
+                Storage::Constant(_) | Storage::Step => return fail(format!("writes the constant b{id}")),
+                Storage::Leaf { kind: LeafKind::Input, .. } => return fail(format!("writes the input b{id}")),
+                // parts of a concatenation write one scratch buffer together
+                Storage::Leaf { .. } if written[id].is_some() => return fail(format!("b{id} is written twice")),
+                Storage::Leaf { .. } | Storage::Scratch { .. } => {}
             }
             written[id] = Some(call.wave);
         }
@@ -83,8 +93,15 @@ fn inside(plan: &Plan, work: &Work) -> Result<(), String> {
         if empty || far < elements { Ok(()) } else { Err(format!("b{}[{far}] of {elements}", o.buffer)) }
     };
     match work {
-        Work::Loop(l) => l.operands.iter().try_for_each(|o| check(o, &l.outer, l.rows, l.cols)),
+        Work::Loop(l) => {
+            targets(&l.operands, &l.targets())?;
+            l.operands.iter().try_for_each(|o| check(o, &l.outer, l.rows, l.cols))
+        }
         Work::Matmul(m) => {
+            targets(&m.operands, &m.stores.iter().map(|s| s.1).collect::<Vec<_>>())?;
+            if [&m.a, &m.b].into_iter().chain(&m.operands).any(|o| o.dtype != DType::F32) {
+                return Err("a product of numbers that are not f32".into());
+            }
             check(&m.a, &m.outer, m.m, m.k)?;
             check(&m.b, &m.outer, m.k, m.n)?;
             if m.b.col != 1 {
@@ -95,12 +112,34 @@ fn inside(plan: &Plan, work: &Work) -> Result<(), String> {
         Work::Gather(g) => {
             sizes(plan, &[(g.table, g.table_rows * g.width), (g.indices, g.rows), (g.out, g.rows * g.width)])
         }
+        Work::Scatter(s) if plan.buffers[s.values].dtype != DType::F32 => Err("scatters what is not f32".into()),
         Work::Scatter(s) => {
             sizes(plan, &[(s.values, s.rows * s.width), (s.indices, s.rows), (s.out, s.table_rows * s.width)])
+        }
+        Work::ArgMax(a) if plan.buffers[a.input].dtype != DType::F32 => {
+            Err("argmax of numbers that are not f32".into())
         }
         Work::Random(r) => sizes(plan, &[(r.out, r.elements)]),
         Work::ArgMax(a) => sizes(plan, &[(a.input, a.rows * a.cols), (a.out, a.rows)]),
     }
+}
+
+/// A kernel has few operands; what it writes is f32, and it reads what it writes only at the same elements.
+fn targets(operands: &[Operand], targets: &[usize]) -> Result<(), String> {
+    if operands.len() > MOST_OPERANDS {
+        return Err(format!("{} operands, at most {MOST_OPERANDS}", operands.len()));
+    }
+    for &t in targets {
+        let target = &operands[t];
+        if target.dtype != DType::F32 {
+            return Err(format!("writes {} into b{}", target.dtype, target.buffer));
+        }
+        let elsewhere = |(i, o): (usize, &Operand)| !targets.contains(&i) && o.buffer == target.buffer && o != target;
+        if operands.iter().enumerate().any(elsewhere) {
+            return Err(format!("reads b{} elsewhere than where it writes it", target.buffer));
+        }
+    }
+    Ok(())
 }
 
 fn sizes(plan: &Plan, expected: &[(BufferId, usize)]) -> Result<(), String> {

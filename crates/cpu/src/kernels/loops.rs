@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use citius_plan::{FoldKind, Loop, Nest, Operand};
+use citius_plan::{FoldKind, Loop, MOST_OPERANDS, Nest, Operand};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
@@ -13,8 +13,6 @@ use crate::isa::Isa;
 const UNIT_ELEMENTS: usize = 2048;
 /// Columns per unit when columns are folded.
 const UNIT_COLUMNS: usize = 64;
-/// Most operands of a loop; the planner's limit is lower.
-pub const MOST_OPERANDS: usize = 32;
 
 pub struct LoopTask {
     work: Loop,

@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 use citius_graph::DType;
-use citius_plan::{Matmul, Operand};
+use citius_plan::{MOST_OPERANDS, Matmul, Operand};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
-use crate::kernels::loops::{MOST_OPERANDS, outer_offset};
+use crate::kernels::loops::outer_offset;
 
 pub struct MatmulTask {
     work: Matmul,

@@ -3,6 +3,8 @@
 //! Vector registers are numbers 0–31, general registers [`Gpr`]. Encodings follow Intel's manual, volume 2: EVEX is
 //! `62 [R̄X̄B̄R̄′0mmm] [Wv̄v̄v̄v̄1pp] [zLLbV̄′aaa] opcode modrm [sib] [disp32] [imm8]`, here always 512 bits wide.
 
+use citius_plan::FoldKind;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Gpr {
@@ -101,6 +103,10 @@ pub const LESS_EQUAL: u8 = 2;
 pub const UNORDERED: u8 = 3;
 pub const NOT_EQUAL: u8 = 4;
 pub const NOT_LESS: u8 = 5;
+
+/// Mask registers: 1 holds the tail of a row, 2 is scratch.
+pub const TAIL: u8 = 1;
+pub const SCRATCH: u8 = 2;
 
 /// Rounding modes of [`Asm::round`].
 pub const TO_NEAREST: u8 = 8;
@@ -239,14 +245,27 @@ impl Asm {
     }
 
     /// Combines all lanes by a fixed tree; every lane of `r` ends up with the result.
-    pub fn across(&mut self, o: Op, r: u8, temp: u8) {
+    pub fn across(&mut self, kind: FoldKind, r: u8, temp: u8) {
         for (shuffle, order) in [(SHUFFLE_BLOCKS, 0x4E), (SHUFFLE_BLOCKS, 0xB1)] {
             self.evex(shuffle, temp, r, Rm::Zmm(r), 0, false, Some(order));
-            self.three(o, r, r, Rm::Zmm(temp));
+            self.fold(kind, r, temp, 0);
         }
         for order in [0x4E, 0xB1] {
             self.evex(PERMUTE_IN_BLOCKS, temp, 0, Rm::Zmm(r), 0, false, Some(order));
-            self.three(o, r, r, Rm::Zmm(temp));
+            self.fold(kind, r, temp, 0);
+        }
+    }
+
+    /// `r = r combined with x`, in the lanes of mask `k` when it is not 0. In a maximum, not-a-number wins: the hardware's gives
+    /// the second source when either is one, so only one that is already in `r` needs care. Uses mask [`SCRATCH`].
+    pub fn fold(&mut self, kind: FoldKind, r: u8, x: u8, k: u8) {
+        match kind {
+            FoldKind::Sum => self.three_masked(ADD, r, r, Rm::Zmm(x), k),
+            FoldKind::Max => {
+                self.compare(SCRATCH, r, Rm::Zmm(r), UNORDERED);
+                self.three_masked(MAX, r, r, Rm::Zmm(x), k);
+                self.evex(BROADCAST, r, 0, Rm::Const(f32::NAN), SCRATCH, false, None);
+            }
         }
     }
 

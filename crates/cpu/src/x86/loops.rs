@@ -7,7 +7,7 @@ use citius_plan::{Fold, FoldKind, Instr, Loop, Nest, SHORT_ROW, Var};
 use super::asm::Gpr::*;
 use super::asm::*;
 use super::code::Code;
-use super::program::{Emitter, Operands, OutOfRegisters, Registers, TAIL};
+use super::program::{Emitter, Operands, OutOfRegisters, Registers};
 
 type Entry = unsafe extern "sysv64" fn(table: *mut *mut u8, rows: usize, cols: usize);
 
@@ -214,9 +214,9 @@ impl<'a> Generator<'a> {
             let at = At { work, tail };
             for (f, fold) in work.folds.iter().enumerate() {
                 let r = |u: usize| (f * UNROLL + u) as u8;
-                asm.three(combine(fold.kind), r(0), r(0), Rm::Zmm(r(1)));
-                asm.three(combine(fold.kind), r(2), r(2), Rm::Zmm(r(3)));
-                asm.three(combine(fold.kind), r(0), r(0), Rm::Zmm(r(2)));
+                asm.fold(fold.kind, r(0), r(1), 0);
+                asm.fold(fold.kind, r(2), r(3), 0);
+                asm.fold(fold.kind, r(0), r(2), 0);
                 let m = at.element(asm, fold.operand);
                 asm.store(m, r(0), if tail { TAIL } else { 0 });
             }
@@ -266,7 +266,7 @@ impl<'a> Generator<'a> {
         for (f, fold) in work.folds.iter().enumerate() {
             let r = emitter.register(fold.value)?;
             let accumulator = self.accumulator(f, unroll);
-            emitter.asm().three_masked(combine(fold.kind), accumulator, accumulator, Rm::Zmm(r), k);
+            emitter.asm().fold(fold.kind, accumulator, r, k);
         }
         Ok(emitter.fewest_free())
     }
@@ -325,7 +325,7 @@ impl<'a> Generator<'a> {
 
     fn end_folds(&self, asm: &mut Asm, at: &At, whole: bool) -> Result<(), OutOfRegisters> {
         for (f, fold) in self.folds(whole) {
-            asm.across(combine(fold.kind), f as u8, 31);
+            asm.across(fold.kind, f as u8, 31);
             let pointer = at.pointer(asm, fold.operand);
             asm.store_one(Mem::at(pointer, 0), f as u8);
         }
@@ -337,12 +337,5 @@ fn begin(asm: &mut Asm, kind: FoldKind, r: u8) {
     match kind {
         FoldKind::Sum => asm.zero(r),
         FoldKind::Max => asm.spread(r, Rm::Const(f32::NEG_INFINITY)),
-    }
-}
-
-fn combine(kind: FoldKind) -> Op {
-    match kind {
-        FoldKind::Sum => ADD,
-        FoldKind::Max => MAX,
     }
 }

@@ -3,12 +3,12 @@
 //! stored.
 
 use citius_graph::DType;
-use citius_plan::{Matmul, Var};
+use citius_plan::{FoldKind, Matmul, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
 use super::code::Code;
-use super::program::{Emitter, Operands, OutOfRegisters, Registers, TAIL};
+use super::program::{Emitter, Operands, OutOfRegisters, Registers};
 
 type Entry = unsafe extern "sysv64" fn(a: *const f32, b: *const f32, table: *const *mut u8, bands: usize);
 
@@ -289,7 +289,7 @@ fn dots_tile(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(i32, i32), Ou
         }
     }
     for i in 0..rows {
-        asm.across(ADD, i as u8, 19 + (i % 8) as u8);
+        asm.across(FoldKind::Sum, i as u8, 19 + (i % 8) as u8);
         asm.set(Rax, 1 << i);
         asm.mask_from(2, Rax);
         asm.copy_masked(result, i as u8, 2);

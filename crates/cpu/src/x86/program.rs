@@ -6,10 +6,6 @@ use citius_plan::{FoldKind, Instr, Program, Var};
 use super::asm::*;
 use crate::math;
 
-/// Mask registers: 1 holds the tail of a row, 2 is scratch.
-pub const TAIL: u8 = 1;
-const SCRATCH: u8 = 2;
-
 /// The program needs more registers than there are; the caller falls back.
 #[derive(Debug)]
 pub struct OutOfRegisters;
@@ -259,9 +255,9 @@ impl<'a> Emitter<'a> {
             Instr::Binary(op, a, b) => self.binary(op, dst, a, b)?,
             Instr::FoldRow(kind, a) => {
                 let (a, temp) = self.first(a)?;
-                let (neutral, combine) = match kind {
-                    FoldKind::Sum => (0.0, ADD),
-                    FoldKind::Max => (f32::NEG_INFINITY, MAX),
+                let neutral = match kind {
+                    FoldKind::Sum => 0.0,
+                    FoldKind::Max => f32::NEG_INFINITY,
                 };
                 match self.tail {
                     true => {
@@ -271,7 +267,7 @@ impl<'a> Emitter<'a> {
                     false => self.asm.copy(dst, a),
                 }
                 let other = self.registers.take()?;
-                self.asm.across(combine, dst, other);
+                self.asm.across(kind, dst, other);
                 self.registers.give(other);
                 temp.into_iter().for_each(|t| self.registers.give(t));
             }

@@ -11,6 +11,10 @@ impl Tensor {
             self.fail("argmax", format!("axis {axis} of {} has no largest element", self.shape()));
             return self.clone();
         }
+        if self.dtype() != DType::F32 {
+            self.fail("argmax", format!("needs f32, got {}; use to_f32()", self.dtype()));
+            return self.clone();
+        }
         let mut perm: Vec<usize> = (0..rank).filter(|&a| a != axis).collect();
         perm.push(axis);
         let last = self.transpose(&perm);

@@ -19,6 +19,10 @@ impl Tensor {
             );
             return self.clone();
         }
+        if self.dims()[0] == 0 && indices.elements() > 0 {
+            self.fail("gather_rows", format!("the table {} has no rows", self.shape()));
+            return self.clone();
+        }
         let mut dims = indices.dims();
         dims.extend_from_slice(&self.dims()[1..]);
         self.graph().add(Op::GatherRows, &[self.id(), indices.id()], dims.into(), self.dtype())
@@ -28,8 +32,16 @@ impl Tensor {
     #[track_caller]
     pub fn scatter_rows(&self, indices: &Tensor, rows: usize) -> Tensor {
         let lead = indices.rank();
-        if indices.dtype() != DType::I32 || self.rank() < lead || self.dims()[..lead] != indices.dims() {
-            self.fail("scatter_rows", format!("rows {} do not match indices {}", self.shape(), indices.shape()));
+        let fits = self.rank() >= lead && self.dims()[..lead] == indices.dims();
+        if indices.dtype() != DType::I32 || self.dtype() != DType::F32 || !fits {
+            let problem = format!(
+                "needs f32 rows and as many i32 indices, got {} {} and {} {}",
+                self.dtype(),
+                self.shape(),
+                indices.dtype(),
+                indices.shape()
+            );
+            self.fail("scatter_rows", problem);
             return self.clone();
         }
         let mut dims = vec![rows];

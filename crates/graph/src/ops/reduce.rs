@@ -1,7 +1,7 @@
 //! Sum, mean and maximum over any axes.
 
 use super::Vjp;
-use crate::{Op, Tensor};
+use crate::{DType, Op, Tensor};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reduction {
@@ -41,6 +41,10 @@ impl Tensor {
     #[track_caller]
     fn reduce(&self, kind: Reduction, axes: &[usize], keepdims: bool) -> Tensor {
         let dims = self.dims();
+        if self.dtype() != DType::F32 {
+            self.fail("reduce", format!("needs f32, got {}; use to_f32()", self.dtype()));
+            return self.clone();
+        }
         let mut axes = axes.to_vec();
         axes.sort_unstable();
         axes.dedup();
