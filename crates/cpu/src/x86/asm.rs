@@ -95,6 +95,9 @@ const FROM_I32: Op = op(1, 0, 0x5B);
 const WIDEN_U8: Op = op(2, 1, 0x31);
 const SHUFFLE_BLOCKS: Op = op(3, 1, 0x23);
 const PERMUTE_IN_BLOCKS: Op = op(3, 1, 0x04);
+const INTERLEAVE_LOW: Op = op(1, 0, 0x14);
+const INTERLEAVE_HIGH: Op = op(1, 0, 0x15);
+const SHUFFLE_PAIRS: Op = op(1, 0, 0xC6);
 
 /// Comparison predicates.
 pub const EQUAL: u8 = 0;
@@ -253,6 +256,25 @@ impl Asm {
         for order in [0x4E, 0xB1] {
             self.evex(PERMUTE_IN_BLOCKS, temp, 0, Rm::Zmm(r), 0, false, Some(order));
             self.fold(kind, r, temp, 0);
+        }
+    }
+
+    /// The sums of registers 0–15, each over its lanes, into the lanes of register 0. Halves their number four times: each round
+    /// adds what two registers hold side by side. Overwrites 0–15 and `temp`.
+    pub fn sum_each_of_sixteen(&mut self, temp: u8) {
+        let rounds: [(Op, Option<u8>, Op, Option<u8>); 4] = [
+            (INTERLEAVE_LOW, None, INTERLEAVE_HIGH, None),
+            (SHUFFLE_PAIRS, Some(0x44), SHUFFLE_PAIRS, Some(0xEE)),
+            (SHUFFLE_BLOCKS, Some(0x88), SHUFFLE_BLOCKS, Some(0xDD)),
+            (SHUFFLE_BLOCKS, Some(0x88), SHUFFLE_BLOCKS, Some(0xDD)),
+        ];
+        for (round, (low, low_order, high, high_order)) in rounds.into_iter().enumerate() {
+            for i in 0..8u8 >> round {
+                let (a, b) = (2 * i, 2 * i + 1);
+                self.evex(high, temp, a, Rm::Zmm(b), 0, false, high_order);
+                self.evex(low, i, a, Rm::Zmm(b), 0, false, low_order);
+                self.three(ADD, i, i, Rm::Zmm(temp));
+            }
         }
     }
 

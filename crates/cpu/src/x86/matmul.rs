@@ -3,7 +3,7 @@
 //! stored.
 
 use citius_graph::DType;
-use citius_plan::{FoldKind, Matmul, Var};
+use citius_plan::{Matmul, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
@@ -266,9 +266,9 @@ fn generate_dots(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(), OutOfR
 }
 
 fn dots_tile(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(i32, i32), OutOfRegisters> {
-    let (b, x, result) = (16u8, 17u8, 18u8);
+    let (b, x) = (16u8, 17u8);
     let rest = work.k % LANES;
-    (0..rows).for_each(|i| asm.zero(i as u8));
+    (0..LANES).for_each(|i| asm.zero(i as u8));
     let a_row = (work.a.row * 4) as i32;
     if work.k >= LANES {
         let again = asm.label();
@@ -288,16 +288,9 @@ fn dots_tile(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(i32, i32), Ou
             asm.three(FMA231, i as u8, b, Rm::Zmm(x));
         }
     }
-    for i in 0..rows {
-        asm.across(FoldKind::Sum, i as u8, 19 + (i % 8) as u8);
-        asm.set(Rax, 1 << i);
-        asm.mask_from(2, Rax);
-        asm.copy_masked(result, i as u8, 2);
-    }
+    asm.sum_each_of_sixteen(x);
     let at = At { work, row: 0, vector: 0, tail: rows < LANES, lanes_are_rows: true };
-    let mut registers = Registers::new(19..32);
-    (0..16).for_each(|r| registers.give(r));
-    epilogue(asm, work, &at, result, registers)?;
+    epilogue(asm, work, &at, 0, Registers::new(1..32))?;
     let moved = (work.k / LANES * 64) as i32;
     Ok((moved, moved))
 }
