@@ -53,6 +53,8 @@ pub struct Executable {
     leaves: Vec<(usize, Arc<Aligned>)>,
     pointers: Vec<*mut u8>,
     pub(crate) slots: Vec<Slot>,
+    /// The tasks point where `pointers` do.
+    bound: bool,
     pub(crate) tasks: Vec<Task>,
     /// `schedules[t − 1]` for t threads.
     pub(crate) schedules: Vec<Schedule>,
@@ -123,6 +125,7 @@ impl Executable {
             leaves,
             pointers,
             slots: Vec::new(),
+            bound: false,
             tasks,
             schedules,
             pool: Pool::new(most)?,
@@ -172,9 +175,11 @@ impl Executable {
                 return Err(CpuError::Missing(name.clone()));
             }
         }
+        let mut moved = !self.bound;
         for (id, buffer) in self.plan.buffers.iter().enumerate() {
             let Storage::Leaf { name, kind: LeafKind::Input, .. } = &buffer.storage else { continue };
             let elements = buffer.shape.elements();
+            let before = self.pointers[id];
             if let Some((pointer, found, dtype)) = inputs.find(name) {
                 if found != elements || dtype != buffer.dtype {
                     return Err(CpuError::Input {
@@ -203,7 +208,12 @@ impl Executable {
                 });
                 self._slot_bytes.extend([now, next]);
             }
+            moved |= self.pointers[id] != before;
         }
+        if !moved {
+            return Ok(());
+        }
+        self.bound = true;
         let next = |id: usize| {
             let now = self.pointers[id];
             self.slots.iter().find(|s| s.now == now).map(|s| s.next as *const u8)
