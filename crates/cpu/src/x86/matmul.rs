@@ -3,7 +3,7 @@
 //! stored.
 
 use citius_graph::DType;
-use citius_plan::{Matmul, Var};
+use citius_plan::{Instr, Matmul, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
@@ -225,20 +225,45 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
     }
     (0..work.k % unroll).for_each(|u| step(asm, u));
 
+    let (pinned, free) = pin_constants(asm, work, (rows * wide) as u8);
     for i in 0..rows {
         for j in 0..wide {
             let at = At { work, row: i, vector: j, tail: partial && j + 1 == wide, lanes_are_rows: false };
-            epilogue(asm, work, &at, accumulator(i, j), Registers::new((rows * wide) as u8..32))?;
+            epilogue(asm, work, &at, accumulator(i, j), Registers::new(free..32), &pinned)?;
         }
     }
     let moved = (work.k / unroll * unroll) as i32;
     Ok((moved * a_col, moved * b_row))
 }
 
-fn epilogue(asm: &mut Asm, work: &Matmul, at: &At, product: u8, registers: Registers) -> Result<(), OutOfRegisters> {
+/// Constants of the epilogue go into registers once per tile, if there are enough beside what it needs. Returns where each is,
+/// and the first register after them.
+fn pin_constants(asm: &mut Asm, work: &Matmul, first: u8) -> (Vec<Option<u8>>, u8) {
+    let mut pinned = vec![None; work.program.instrs.len()];
+    let needed = epilogue_registers(work).unwrap_or(32);
+    let mut next = first;
+    for (i, instr) in work.program.instrs.iter().enumerate() {
+        if let Instr::Const(c) = *instr
+            && (next as usize) + 1 + needed <= 32
+        {
+            asm.spread(next, Rm::Const(c));
+            pinned[i] = Some(next);
+            next += 1;
+        }
+    }
+    (pinned, next)
+}
+
+fn epilogue(
+    asm: &mut Asm,
+    work: &Matmul,
+    at: &At,
+    product: u8,
+    registers: Registers,
+    pinned: &[Option<u8>],
+) -> Result<(), OutOfRegisters> {
     let results: Vec<Var> = work.stores.iter().map(|s| s.0).collect();
-    let pinned = vec![None; work.program.instrs.len()];
-    let mut emitter = Emitter::new(asm, &work.program, &results, registers, &pinned);
+    let mut emitter = Emitter::new(asm, &work.program, &results, registers, pinned);
     emitter.emit(at, Some(product))?;
     for &(value, target) in &work.stores {
         let r = emitter.register(value)?;
@@ -290,7 +315,8 @@ fn dots_tile(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(i32, i32), Ou
     }
     asm.sum_each_of_sixteen(x);
     let at = At { work, row: 0, vector: 0, tail: rows < LANES, lanes_are_rows: true };
-    epilogue(asm, work, &at, 0, Registers::new(1..32))?;
+    let (pinned, free) = pin_constants(asm, work, 1);
+    epilogue(asm, work, &at, 0, Registers::new(free..32), &pinned)?;
     let moved = (work.k / LANES * 64) as i32;
     Ok((moved, moved))
 }
