@@ -45,7 +45,8 @@ pub enum CpuError {
 pub struct Executable {
     plan: Plan,
     isa: Isa,
-    arena: Aligned,
+    /// Kept alive for the pointers into it.
+    _arena: Aligned,
     /// Contents of constant buffers; kept alive for their pointers.
     _constants: Vec<Aligned>,
     step_value: Aligned,
@@ -118,7 +119,7 @@ impl Executable {
         let schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         Ok(Executable {
             isa,
-            arena,
+            _arena: arena,
             _constants: constants,
             step_value,
             _slot_bytes: Vec::new(),
@@ -221,7 +222,6 @@ impl Executable {
         for task in &mut self.tasks {
             task.bind(&self.pointers, &next);
         }
-        debug_assert!(!self.arena.pointer().is_null());
         Ok(())
     }
 

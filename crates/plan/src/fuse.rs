@@ -202,8 +202,7 @@ fn epilogue(draft: &Draft, links: &Links, i: usize, j: usize, product: NodeId) -
         return None;
     }
     let operands: Vec<NodeId> = draft.nodes[product].inputs.iter().map(|&n| draft.base(n)).collect();
-    let without_operands = Kernel { body: a.body.clone(), roots: a.roots.clone() };
-    joined(draft, &without_operands, b, &operands)
+    joined(draft, a, b, &operands)
 }
 
 /// Pass `drop_unread`: what only its own kernel reads, in registers, is never written.

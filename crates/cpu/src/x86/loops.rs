@@ -35,7 +35,7 @@ impl LoopKernel {
             return None;
         }
         let mut asm = Asm::default();
-        Generator::new(work, &mut asm).ok()?.generate(&mut asm).ok()?;
+        Generator::new(work).ok()?.generate(&mut asm).ok()?;
         let code = Code::new(&asm.finish())?;
         // SAFETY: the bytes at the entry are a complete function of this signature.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(code.entry(0)) };
@@ -94,7 +94,7 @@ impl Operands for At<'_> {
             (DType::F32, _) => asm.load(dst, m, k),
             (DType::I32, 0) => asm.spread_i32(dst, m),
             (DType::I32, _) => asm.load_i32(dst, m, k),
-            // a lone byte: only its own lane is read, then the sum over the others is spread
+            // never a lone byte: see `Generator::new`
             (DType::U8, _) => asm.load_u8(dst, m, k),
         }
     }
@@ -107,7 +107,7 @@ fn table_entry(work: &Loop, i: usize, moving: bool) -> Mem {
 }
 
 impl<'a> Generator<'a> {
-    fn new(work: &'a Loop, asm: &mut Asm) -> Result<Generator<'a>, OutOfRegisters> {
+    fn new(work: &'a Loop) -> Result<Generator<'a>, OutOfRegisters> {
         let lone_byte = work.operands.iter().any(|o| o.dtype == DType::U8 && o.col == 0);
         if lone_byte {
             return Err(OutOfRegisters);
@@ -134,7 +134,6 @@ impl<'a> Generator<'a> {
         for (n, i) in candidates.into_iter().take(spare.saturating_sub(2)).enumerate() {
             generator.pinned[i] = Some(first + n as u8);
         }
-        let _ = asm;
         Ok(generator)
     }
 

@@ -132,9 +132,8 @@ struct At<'a> {
 
 impl At<'_> {
     /// (address, does it move from lane to lane)
-    fn element(&self, asm: &mut Asm, i: usize) -> (Mem, bool) {
+    fn element(&self, i: usize) -> (Mem, bool) {
         let o = &self.work.operands[i];
-        let _ = asm;
         let moves = if self.lanes_are_rows { o.row == 1 } else { o.col == 1 };
         let along = if moves { self.vector * LANES * 4 } else { 0 };
         (Mem::at(POINTERS[i], (self.row * o.row * 4 + along) as i32), moves)
@@ -143,7 +142,7 @@ impl At<'_> {
 
 impl Operands for At<'_> {
     fn load(&self, asm: &mut Asm, i: usize, dst: u8) {
-        match self.element(asm, i) {
+        match self.element(i) {
             (m, true) => asm.load(dst, m, if self.tail { TAIL } else { 0 }),
             (m, false) => asm.spread(dst, Rm::Spread(m)),
         }
@@ -267,7 +266,7 @@ fn epilogue(
     emitter.emit(at, Some(product))?;
     for &(value, target) in &work.stores {
         let r = emitter.register(value)?;
-        let (m, moves) = at.element(emitter.asm(), target);
+        let (m, moves) = at.element(target);
         match moves {
             true => emitter.asm().store(m, r, if at.tail { TAIL } else { 0 }),
             false => emitter.asm().store_one(m, r),

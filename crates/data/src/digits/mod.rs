@@ -10,6 +10,8 @@ mod strokes;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::rng::mix;
+
 /// Pixels along one side of an image.
 pub const SIDE: usize = 28;
 /// Bytes of one image, row-major.
@@ -134,12 +136,6 @@ impl Rng {
         let sum: u64 = (0..4).map(|i| (bits >> (16 * i)) & 0xffff).sum();
         deviation * 1.732_050_8 * (sum as f32 / 65535.0 - 2.0)
     }
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
