@@ -81,6 +81,10 @@ pub enum DataError {
     #[error("inconsistent data: {0}")]
     Inconsistent(String),
 
+    /// An error that several batches share.
+    #[error(transparent)]
+    Shared(std::sync::Arc<DataError>),
+
     /// More memory than there is.
     #[error("{what} needs {bytes} bytes, more than this machine gives; {next}")]
     TooLarge { what: String, bytes: u128, next: String },

@@ -1,4 +1,4 @@
-//! The order of rows in an epoch: a function of `(seed, epoch)`, not a list.
+//! A permutation of rows as a function of `(seed, epoch)`, not a list.
 //!
 //! A keyed permutation of `0..n` in O(1) memory, with any position in O(1) time: the same batches
 //! for any number of threads, and a resumed run goes on where it stopped.

@@ -1,0 +1,236 @@
+//! Slots shared between the caller and the workers.
+//!
+//! Chunks of an endless sequence of epochs are numbered. A filler *claims* the next number while it is less than the ring's length
+//! ahead of what was *released*, fills the slot that the number falls on, and *publishes* the number there; the caller takes chunks in
+//! order and releases them. Whoever must wait spins for a moment and then sleeps.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::LoaderOptions;
+use super::supply::{Scratch, Supply};
+use crate::error::DataError;
+use crate::slot::Slot;
+
+pub(super) struct Ring {
+    pub supply: Supply,
+    batch_size: usize,
+    /// Batches in an epoch, and in a chunk.
+    pub batches: u64,
+    pub in_chunk: usize,
+    cells: Vec<Cell>,
+    claimed: Line<AtomicU64>,
+    released: Line<AtomicU64>,
+    /// Workers with a lower number work, the others sleep.
+    active: AtomicUsize,
+    stopped: AtomicBool,
+    sleepers: AtomicU32,
+    bed: Mutex<()>,
+    alarm: Condvar,
+}
+
+/// Keeps what one thread writes away from what another reads.
+#[repr(align(128))]
+struct Line<T>(T);
+
+struct Cell {
+    slot: Mutex<Slot>,
+    /// One more than the number of the chunk that is in the slot.
+    published: Line<AtomicU64>,
+    error: Mutex<Option<DataError>>,
+}
+
+/// About a microsecond.
+const SPINS: usize = 100;
+
+impl Ring {
+    pub fn new(
+        supply: Supply,
+        options: &LoaderOptions,
+        in_chunk: usize,
+        slots: usize,
+        first_chunk: u64,
+    ) -> Result<Ring, DataError> {
+        let cell = |_| {
+            let slot = Slot::new(supply.schema(), options.batch_size * in_chunk, options.allocator.as_ref())?;
+            Ok(Cell { slot: Mutex::new(slot), published: Line(AtomicU64::new(0)), error: Mutex::new(None) })
+        };
+        Ok(Ring {
+            cells: (0..slots).map(cell).collect::<Result<_, DataError>>()?,
+            batch_size: options.batch_size,
+            batches: supply.positions().len().div_ceil(options.batch_size) as u64,
+            in_chunk,
+            supply,
+            claimed: Line(AtomicU64::new(first_chunk)),
+            released: Line(AtomicU64::new(first_chunk)),
+            active: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            sleepers: AtomicU32::new(0),
+            bed: Mutex::new(()),
+            alarm: Condvar::new(),
+        })
+    }
+
+    pub fn slots(&self) -> usize {
+        self.cells.len()
+    }
+
+    fn chunks(&self) -> u64 {
+        self.batches.div_ceil(self.in_chunk as u64)
+    }
+
+    /// The chunk that holds a batch, and the batch's number in it.
+    pub fn chunk_of(&self, epoch: u64, batch: u64) -> (u64, usize) {
+        (epoch * self.chunks() + batch / self.in_chunk as u64, (batch % self.in_chunk as u64) as usize)
+    }
+
+    /// The positions of a batch in its epoch.
+    pub fn batch_range(&self, batch: u64) -> Range<u32> {
+        self.positions(batch, batch + 1)
+    }
+
+    fn positions(&self, first: u64, end: u64) -> Range<u32> {
+        let all = self.supply.positions();
+        let at = |batch: u64| (all.start as u64 + batch * self.batch_size as u64).min(all.end as u64) as u32;
+        at(first)..at(end)
+    }
+
+    pub fn slot(&self, chunk: u64) -> Result<MutexGuard<'_, Slot>, DataError> {
+        let cell = self.cell(chunk);
+        if let Some(error) = cell.error.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(error);
+        }
+        Ok(cell.slot.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn cell(&self, chunk: u64) -> &Cell {
+        &self.cells[(chunk % self.cells.len() as u64) as usize]
+    }
+
+    /// Waits until a chunk is in its slot. Meanwhile fills it, or others, where no worker does.
+    pub fn await_chunk(&self, chunk: u64, scratch: &mut Scratch) -> Result<(), DataError> {
+        let here = || self.cell(chunk).published.0.load(Ordering::Acquire) == chunk + 1;
+        while !here() {
+            match self.helps(chunk).then(|| self.claim()).flatten() {
+                Some(claimed) => self.fill_and_publish(claimed, scratch),
+                None => self.wait_until(here),
+            }
+        }
+        match self.cell(chunk).error.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the caller's thread fills too: when nobody else would, or a core would be idle.
+    fn helps(&self, chunk: u64) -> bool {
+        let active = self.active.load(Ordering::Relaxed);
+        active == 0
+            || self.claimed.0.load(Ordering::Relaxed) <= chunk
+            || active < std::thread::available_parallelism().map_or(1, |n| n.get())
+    }
+
+    /// Claims this chunk, if it is the next.
+    pub fn claim_exactly(&self, chunk: u64) -> bool {
+        self.claimed.0.compare_exchange(chunk, chunk + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Claims the next chunk, if there is room for it.
+    fn claim(&self) -> Option<u64> {
+        let mut next = self.claimed.0.load(Ordering::Relaxed);
+        loop {
+            if next >= self.released.0.load(Ordering::Acquire) + self.cells.len() as u64 {
+                return None;
+            }
+            match self.claimed.0.compare_exchange_weak(next, next + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(next),
+                Err(now) => next = now,
+            }
+        }
+    }
+
+    /// The caller has no use for chunks below this one any more.
+    pub fn release_before(&self, chunk: u64) {
+        if self.released.0.load(Ordering::Relaxed) < chunk {
+            self.released.0.store(chunk, Ordering::Release);
+            self.wake();
+        }
+    }
+
+    pub fn set_active(&self, workers: usize) {
+        self.active.store(workers, Ordering::Release);
+        self.wake();
+    }
+
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.supply.stop();
+        self.wake();
+    }
+
+    /// A worker's life.
+    pub fn work(&self, number: usize) {
+        let mut scratch = Scratch::default();
+        while !self.stopped.load(Ordering::Acquire) {
+            let works = || number < self.active.load(Ordering::Acquire);
+            match works().then(|| self.claim()).flatten() {
+                Some(chunk) => self.fill_and_publish(chunk, &mut scratch),
+                None => self.wait_until(|| {
+                    let room = self.claimed.0.load(Ordering::Relaxed)
+                        < self.released.0.load(Ordering::Acquire) + self.cells.len() as u64;
+                    self.stopped.load(Ordering::Acquire) || works() && room
+                }),
+            }
+        }
+    }
+
+    fn fill_and_publish(&self, chunk: u64, scratch: &mut Scratch) {
+        let cell = self.cell(chunk);
+        if let Err(error) = self.fill(chunk, scratch) {
+            *cell.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+        cell.published.0.store(chunk + 1, Ordering::Release);
+        self.wake();
+        self.supply.read_ahead(scratch);
+    }
+
+    /// Fills the slot of a chunk.
+    pub fn fill(&self, chunk: u64, scratch: &mut Scratch) -> Result<(), DataError> {
+        let (epoch, first) = (chunk / self.chunks(), chunk % self.chunks() * self.in_chunk as u64);
+        let positions = self.positions(first, (first + self.in_chunk as u64).min(self.batches));
+        let mut slot = self.cell(chunk).slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut into = slot.rows_mut(0..positions.len());
+        let filled = catch_unwind(AssertUnwindSafe(|| self.supply.fill(epoch, positions, &mut into, scratch)));
+        filled.unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(DataError::Inconsistent(format!("{}: its code panicked while loading: {said}", self.supply.name())))
+        })
+    }
+
+    fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(self.bed.lock().unwrap_or_else(PoisonError::into_inner));
+            self.alarm.notify_all();
+        }
+    }
+
+    fn wait_until(&self, done: impl Fn() -> bool) {
+        for _ in 0..SPINS {
+            if done() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        while !done() {
+            bed = self.alarm.wait(bed).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}

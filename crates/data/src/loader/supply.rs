@@ -1,0 +1,185 @@
+//! From positions of an epoch to rows in a slot.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::LoaderOptions;
+use super::windows::Windows;
+use crate::error::DataError;
+use crate::order::{EpochOrder, Place, Sampling};
+use crate::schema::Schema;
+use crate::slot::{FieldMut, FieldsMut};
+use crate::source::{Rows, Source, Stream};
+
+pub(super) enum Supply {
+    Source { source: Arc<dyn Source>, sampling: Sampling, seed: u64, positions: Range<u32> },
+    Stream(Box<Windows>),
+}
+
+/// What a filling thread reuses.
+#[derive(Default)]
+pub(super) struct Scratch {
+    rows: Vec<u32>,
+    pub places: Vec<Place>,
+}
+
+impl Supply {
+    pub fn source(source: Arc<dyn Source>, options: &LoaderOptions) -> Result<Supply, DataError> {
+        let (sampling, seed) = (options.sampling.clone(), options.seed);
+        if let Sampling::Weighted(weights) = &sampling
+            && weights.rows() != source.rows() as usize
+        {
+            let (name, rows) = (source.name(), source.rows());
+            let problem = format!("{name}: {} weights for {rows} rows", weights.rows());
+            return Err(DataError::Inconsistent(problem));
+        }
+        let positions = positions(source.rows(), options)?;
+        Ok(Supply::Source { source, sampling, seed, positions })
+    }
+
+    pub fn stream(stream: Arc<dyn Stream>, options: &LoaderOptions) -> Result<Supply, DataError> {
+        let rows = stream.blocks().last().copied().unwrap_or(0);
+        Ok(Supply::Stream(Box::new(Windows::new(stream, positions(rows, options)?, options)?)))
+    }
+
+    /// The same, not begun.
+    pub fn again(&self) -> Supply {
+        match self {
+            Supply::Source { source, sampling, seed, positions } => Supply::Source {
+                source: source.clone(),
+                sampling: sampling.clone(),
+                seed: *seed,
+                positions: positions.clone(),
+            },
+            Supply::Stream(windows) => Supply::Stream(Box::new(windows.again())),
+        }
+    }
+
+    /// The first position that will be asked for.
+    pub fn begin(&mut self, epoch: u64, position: u32) {
+        if let Supply::Stream(windows) = self {
+            windows.begin(epoch, position);
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Supply::Source { source, .. } => source.name(),
+            Supply::Stream(windows) => windows.stream().name(),
+        }
+    }
+
+    pub fn schema(&self) -> &Schema {
+        match self {
+            Supply::Source { source, .. } => source.schema(),
+            Supply::Stream(windows) => windows.stream().schema(),
+        }
+    }
+
+    /// Whether any rows can be had at any time, also twice.
+    pub fn is_random(&self) -> bool {
+        matches!(self, Supply::Source { .. })
+    }
+
+    /// This loader's positions in every epoch.
+    pub fn positions(&self) -> Range<u32> {
+        match self {
+            Supply::Source { positions, .. } => positions.clone(),
+            Supply::Stream(windows) => windows.positions(),
+        }
+    }
+
+    /// Writes the rows at these positions.
+    pub fn fill(
+        &self,
+        epoch: u64,
+        positions: Range<u32>,
+        into: &mut [FieldMut<'_>],
+        scratch: &mut Scratch,
+    ) -> Result<(), DataError> {
+        match self {
+            Supply::Source { source, sampling, seed, .. } => {
+                scratch.rows.resize(positions.len(), 0);
+                let (rows, all) = (&mut scratch.rows[..], source.rows());
+                pulp::Arch::new().dispatch(
+                    #[inline(always)]
+                    || EpochOrder::new(sampling, all, *seed, epoch).fill(positions.start, rows),
+                );
+                source.gather(&Rows { numbers: rows, seed: *seed, epoch }, into)
+            }
+            Supply::Stream(windows) => windows.fill(epoch, positions, into, &mut scratch.places, &mut scratch.rows),
+        }
+    }
+
+    /// Uses a pause to load what will be asked for next.
+    pub fn read_ahead(&self, _: &mut Scratch) {
+        if let Supply::Stream(windows) = self {
+            windows.read_ahead();
+        }
+    }
+
+    /// Lets go of whoever waits.
+    pub fn stop(&self) {
+        if let Supply::Stream(windows) = self {
+            windows.stop();
+        }
+    }
+
+    pub fn window_rows(&self) -> Option<u32> {
+        match self {
+            Supply::Source { .. } => None,
+            Supply::Stream(windows) => Some(windows.window_rows()),
+        }
+    }
+
+    pub fn window_bytes(&self) -> usize {
+        match self {
+            Supply::Source { .. } => 0,
+            Supply::Stream(windows) => 2 * windows.window_rows() as usize * self.schema().row_bytes(),
+        }
+    }
+
+    pub fn skipped_rows(&self) -> u64 {
+        match self {
+            Supply::Source { .. } => 0,
+            Supply::Stream(windows) => windows.skipped_rows(),
+        }
+    }
+}
+
+fn positions(rows: u32, options: &LoaderOptions) -> Result<Range<u32>, DataError> {
+    if options.batch_size == 0 {
+        return Err(DataError::Inconsistent("a batch of 0 rows".into()));
+    }
+    let mut positions = options.shard.positions(rows)?;
+    if options.drop_last {
+        positions.end -= positions.len() as u32 % u32::try_from(options.batch_size).unwrap_or(u32::MAX);
+    }
+    Ok(positions)
+}
+
+/// The rows `range` of buffers that have room for a whole batch.
+pub(super) fn parts<'a>(
+    schema: &Schema,
+    into: &'a mut [FieldMut<'_>],
+    range: Range<usize>,
+) -> Result<FieldsMut<'a>, DataError> {
+    let misfit = |i: usize| {
+        let field = schema.fields.get(i).map_or("nothing".to_owned(), |field| field.to_string());
+        DataError::Inconsistent(format!("buffer {i} is of another kind or too small for {} rows of {field}", range.end))
+    };
+    if into.len() != schema.fields.len() {
+        return Err(misfit(into.len().min(schema.fields.len())));
+    }
+    into.iter_mut()
+        .zip(&schema.fields)
+        .enumerate()
+        .map(|(i, (buffer, field))| {
+            let width = field.width();
+            match buffer.kind() == field.kind && buffer.bytes().len() >= range.end * field.bytes() {
+                true => Ok(buffer.part(range.start * width..range.end * width)),
+                false => Err(misfit(i)),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,205 @@
+//! How many workers: tried out while running.
+//!
+//! It starts with none. When filling takes the caller longer than a moment, numbers of workers are tried in turn, and the one that
+//! delivers most batches per second is kept, until it turns slow. The batches are the same, so trying costs nothing but time.
+
+use std::time::{Duration, Instant};
+
+pub(super) struct Tuning {
+    fixed: Option<usize>,
+    candidates: Vec<usize>,
+    /// Batches per second, the best of its tries.
+    best: Vec<f64>,
+    now: usize,
+    tries: usize,
+    phase: Phase,
+    began: Instant,
+    chunks: u32,
+    batches: u64,
+    waited: Duration,
+    waited_before: Duration,
+    look: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// The first chunks: is there anything to gain?
+    Start,
+    Trying,
+    Settled,
+}
+
+/// Long enough to tell candidates apart, in time and in chunks.
+const LOOK: Duration = Duration::from_millis(4);
+const FEW: u32 = 4;
+/// Longest look once settled.
+const LONG_LOOK: Duration = Duration::from_millis(500);
+const TRIES: usize = 2;
+/// A share of the caller's time not worth a thread.
+const IDLE: f64 = 0.03;
+/// A chunk that takes this long is worth threads at once.
+const HEAVY: Duration = Duration::from_micros(300);
+/// A candidate with fewer workers wins unless another is this much better.
+const MARGIN: f64 = 1.05;
+const DOUBT: f64 = 0.6;
+
+impl Tuning {
+    pub fn new(fixed: Option<usize>, cores: usize) -> Tuning {
+        let mut candidates: Vec<usize> = vec![0];
+        candidates.extend((1..=cores).filter(|n| n.is_power_of_two() || *n == cores));
+        Tuning {
+            fixed,
+            best: vec![0.0; candidates.len()],
+            candidates,
+            now: 0,
+            tries: 0,
+            phase: Phase::Start,
+            began: Instant::now(),
+            chunks: 0,
+            batches: 0,
+            waited: Duration::ZERO,
+            waited_before: Duration::ZERO,
+            look: LOOK,
+        }
+    }
+
+    pub fn workers(&self) -> usize {
+        self.fixed.unwrap_or(self.candidates[self.now])
+    }
+
+    pub fn settled(&self) -> bool {
+        self.fixed.is_some() || self.phase == Phase::Settled
+    }
+
+    pub fn delivered(&mut self, waited: Duration) {
+        self.batches += 1;
+        self.waited = waited;
+    }
+
+    /// Before each chunk: whether the number of workers has changed.
+    pub fn begin_chunk(&mut self) -> bool {
+        if self.fixed.is_some() {
+            return false;
+        }
+        self.chunks += 1;
+        if self.batches == 0 {
+            self.restart();
+            return false;
+        }
+        let (taken, waited) = (self.began.elapsed(), self.waited - self.waited_before);
+        let heavy = waited >= HEAVY * self.chunks;
+        if self.phase == Phase::Start && heavy && self.candidates.len() > 1 {
+            // decoding: all cores first, the others are tried later
+            self.now = self.candidates.len() - 1;
+            self.phase = Phase::Trying;
+            self.restart();
+            return true;
+        }
+        if taken < self.look || self.chunks < FEW {
+            return false;
+        }
+        let rate = self.batches as f64 / taken.as_secs_f64();
+        let idle = waited.as_secs_f64() < IDLE * taken.as_secs_f64();
+        self.judge(rate, idle)
+    }
+
+    fn judge(&mut self, rate: f64, idle: bool) -> bool {
+        let before = self.now;
+        match self.phase {
+            _ if self.now == 0 && idle => {
+                self.phase = Phase::Settled;
+                self.best[0] = rate;
+            }
+            Phase::Start | Phase::Trying => {
+                self.phase = Phase::Trying;
+                self.best[self.now] = self.best[self.now].max(rate);
+                self.tries += 1;
+                self.now = (self.now + 1) % self.candidates.len();
+                if self.tries >= TRIES * self.candidates.len() {
+                    self.phase = Phase::Settled;
+                    self.now = self.winner();
+                }
+            }
+            Phase::Settled if rate < DOUBT * self.best[self.now] || (self.now == 0 && self.tries == 0) => {
+                self.phase = Phase::Trying;
+                (self.tries, self.best) = (0, vec![0.0; self.candidates.len()]);
+            }
+            Phase::Settled => self.best[self.now] = self.best[self.now].max(rate),
+        }
+        self.look = match self.phase {
+            Phase::Settled => (self.look * 2).min(LONG_LOOK),
+            _ => LOOK,
+        };
+        self.restart();
+        self.now != before
+    }
+
+    fn winner(&self) -> usize {
+        let mut winner = 0;
+        for i in 1..self.best.len() {
+            if self.best[i] > MARGIN * self.best[winner] {
+                winner = i;
+            }
+        }
+        winner
+    }
+
+    fn restart(&mut self) {
+        self.began = Instant::now();
+        (self.chunks, self.batches, self.waited_before) = (0, 0, self.waited);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks until settled; the workers it settled on.
+    fn settle(tuning: &mut Tuning, rate: impl Fn(usize) -> f64) -> usize {
+        for _ in 0..50 {
+            if tuning.phase == Phase::Settled {
+                break;
+            }
+            let workers = tuning.workers();
+            tuning.judge(rate(workers), false);
+        }
+        assert!(tuning.settled());
+        tuning.workers()
+    }
+
+    #[test]
+    fn the_fastest_is_kept_and_few_workers_win_a_draw() {
+        let mut tuning = Tuning::new(None, 4);
+        assert_eq!(tuning.workers(), 0);
+        assert_eq!(settle(&mut tuning, |workers| 100.0 + workers as f64 * 50.0), 4);
+        assert_eq!(settle(&mut Tuning::new(None, 4), |_| 100.0), 0);
+        assert_eq!(settle(&mut Tuning::new(None, 4), |workers| if workers == 2 { 150.0 } else { 100.0 }), 2);
+    }
+
+    #[test]
+    fn a_caller_that_never_waits_is_left_alone_until_it_waits() {
+        let mut tuning = Tuning::new(None, 2);
+        tuning.judge(100.0, true);
+        assert!(tuning.settled() && tuning.workers() == 0);
+        tuning.judge(100.0, false);
+        assert!(!tuning.settled(), "now there is something to gain");
+    }
+
+    #[test]
+    fn a_choice_that_turns_slow_is_doubted() {
+        let mut tuning = Tuning::new(None, 2);
+        settle(&mut tuning, |workers| 100.0 + workers as f64 * 50.0);
+        tuning.judge(190.0, false);
+        assert!(tuning.settled());
+        tuning.judge(80.0, false);
+        assert!(!tuning.settled());
+        assert_eq!(settle(&mut tuning, |workers| 100.0 - workers as f64), 0);
+    }
+
+    #[test]
+    fn a_fixed_number_stays() {
+        let mut tuning = Tuning::new(Some(3), 2);
+        assert!(!tuning.begin_chunk() && tuning.settled());
+        assert_eq!(tuning.workers(), 3);
+    }
+}
