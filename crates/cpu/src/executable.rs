@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -8,7 +9,8 @@ use crate::isa::Isa;
 use crate::kernels::Task;
 use crate::memory::{Aligned, Memory};
 use crate::pool::{Barrier, Pool};
-use crate::run::{Inputs, Slot, Tuning};
+use crate::prefetch::Wanted;
+use crate::run::{Inputs, MOST_SLOTS, Slot, Tuning};
 use crate::schedule::Schedule;
 
 /// More would only wait for each other.
@@ -62,6 +64,7 @@ pub struct Executable {
     pub(crate) pool: Pool,
     pub(crate) barrier: Barrier,
     pub(crate) tuning: Tuning,
+    pub(crate) wanted: Wanted,
 }
 
 // SAFETY: the pointers lead to bytes this struct owns, shares by Arc, or re-binds at each `run`; running takes `&mut self`.
@@ -132,6 +135,7 @@ impl Executable {
             pool: Pool::new(most)?,
             barrier: Barrier::new(),
             tuning: Tuning::new(candidates),
+            wanted: Wanted::new(),
             plan,
         })
     }
@@ -197,6 +201,9 @@ impl Executable {
                 self.pointers[id] = slot.now;
             } else {
                 // not bound for the run: the driver fills it for every step
+                if self.slots.len() == MOST_SLOTS {
+                    return Err(CpuError::Plan(format!("more than {MOST_SLOTS} inputs to be filled for every step")));
+                }
                 let size = (elements * buffer.dtype.bytes()).next_multiple_of(64);
                 let (now, next) = (Aligned::new(size), Aligned::new(size));
                 self.pointers[id] = now.pointer();
@@ -206,6 +213,7 @@ impl Executable {
                     dtype: buffer.dtype,
                     now: now.pointer(),
                     next: next.pointer(),
+                    fed: Cell::new(false),
                 });
                 self._slot_bytes.extend([now, next]);
             }
@@ -227,9 +235,9 @@ impl Executable {
 
     /// Makes the fed inputs current and sets the step number.
     ///
-    /// SAFETY: no thread is inside a step.
+    /// SAFETY: no thread is inside a step, and only the feeding thread calls this.
     pub(crate) unsafe fn advance(&self, step: u64) {
-        for slot in &self.slots {
+        for slot in self.slots.iter().filter(|slot| slot.fed.replace(false)) {
             std::ptr::copy_nonoverlapping(slot.next, slot.now, slot.elements * slot.dtype.bytes());
         }
         *(self.step_value.pointer() as *mut f32) = step as f32;

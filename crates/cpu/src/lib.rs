@@ -8,6 +8,7 @@ mod kernels;
 mod math;
 mod memory;
 mod pool;
+mod prefetch;
 mod run;
 mod schedule;
 mod widest;

@@ -1,7 +1,7 @@
 //! Many steps in one go: the caller's thread feeds and observes, all threads walk the plan.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -12,6 +12,7 @@ use crate::executable::{CpuError, Executable};
 use crate::kernels::Context;
 use crate::memory::Memory;
 use crate::pool::FlushSubnormals;
+use crate::prefetch::Wanted;
 
 /// Whether to take the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +23,14 @@ pub enum Flow {
 
 /// Feeds each step and looks at its results.
 pub trait Driver {
-    /// Fills the inputs that were not bound for the whole run, for this step. Called one step ahead.
-    fn feed(&mut self, step: u64, slots: &mut Slots);
+    /// Fills inputs that were not bound for the whole run, for this step. Called one step ahead: for what is small and helps to
+    /// prepare a step, such as the numbers of the rows to gather.
+    fn feed(&mut self, _step: u64, _slots: &mut Slots) {}
+    /// Fills inputs that were not bound for the whole run, just before this step: for whole batches. `Stop` ends the run without the
+    /// step.
+    fn fill(&mut self, _step: u64, _slots: &mut Slots) -> Flow {
+        Flow::Continue
+    }
     /// After each step.
     fn after(&mut self, step: u64, outputs: &Outputs) -> Flow;
 }
@@ -72,7 +79,15 @@ impl<'a> Inputs<'a> {
 /// Inputs to be filled for a step.
 pub struct Slots<'a> {
     pub(crate) slots: &'a [Slot],
+    /// For the next step, or for this one.
+    ahead: bool,
+    /// A bit for each slot that was handed out: never twice.
+    taken: u128,
+    wanted: &'a Wanted,
 }
+
+/// Inputs that can be filled for a step: the bits of `taken`.
+pub(crate) const MOST_SLOTS: usize = 128;
 
 pub(crate) struct Slot {
     pub name: String,
@@ -80,23 +95,51 @@ pub(crate) struct Slot {
     pub dtype: DType,
     /// What the running step reads.
     pub now: *mut u8,
-    /// What the next step will read.
+    /// What the next step will read, if it was filled ahead.
     pub next: *mut u8,
+    pub fed: Cell<bool>,
 }
 
-impl Slots<'_> {
-    /// The slot of an i32 input.
-    pub fn i32(&mut self, name: &str) -> Option<&mut [i32]> {
-        let slot = self.slots.iter().find(|s| s.name == name && s.dtype == DType::I32)?;
-        // SAFETY: `next` holds `elements` values of this type, and only the feeding thread touches it.
-        Some(unsafe { std::slice::from_raw_parts_mut(slot.next as *mut i32, slot.elements) })
+impl<'a> Slots<'a> {
+    fn new(slots: &'a [Slot], wanted: &'a Wanted, ahead: bool) -> Slots<'a> {
+        Slots { slots, ahead, taken: 0, wanted }
+    }
+
+    /// Bytes that [`Driver::fill`] will read for the next step: memory is asked for them while this step runs.
+    pub fn will_read(&mut self, bytes: &[u8]) {
+        // SAFETY: a driver is called on the feeding thread.
+        unsafe { self.wanted.add(bytes) };
+    }
+
+    /// The slot of an i32 input; `None` when there is none of this name and type, or it was asked for before.
+    pub fn i32(&mut self, name: &str) -> Option<&'a mut [i32]> {
+        let (pointer, elements) = self.find(name, DType::I32)?;
+        // SAFETY: holds `elements` values of this type, only the feeding thread touches it, between steps, and `find` gives it out once.
+        Some(unsafe { std::slice::from_raw_parts_mut(pointer as *mut i32, elements) })
     }
 
     /// The slot of an f32 input.
-    pub fn f32(&mut self, name: &str) -> Option<&mut [f32]> {
-        let slot = self.slots.iter().find(|s| s.name == name && s.dtype == DType::F32)?;
+    pub fn f32(&mut self, name: &str) -> Option<&'a mut [f32]> {
+        let (pointer, elements) = self.find(name, DType::F32)?;
         // SAFETY: as above.
-        Some(unsafe { std::slice::from_raw_parts_mut(slot.next as *mut f32, slot.elements) })
+        Some(unsafe { std::slice::from_raw_parts_mut(pointer as *mut f32, elements) })
+    }
+
+    /// The slot of a u8 input.
+    pub fn u8(&mut self, name: &str) -> Option<&'a mut [u8]> {
+        let (pointer, elements) = self.find(name, DType::U8)?;
+        // SAFETY: as above.
+        Some(unsafe { std::slice::from_raw_parts_mut(pointer, elements) })
+    }
+
+    fn find(&mut self, name: &str, dtype: DType) -> Option<(*mut u8, usize)> {
+        let (i, slot) = self.slots.iter().enumerate().find(|(_, s)| s.name == name && s.dtype == dtype)?;
+        if i >= MOST_SLOTS || self.taken >> i & 1 == 1 {
+            return None;
+        }
+        self.taken |= 1 << i;
+        slot.fed.set(slot.fed.get() | self.ahead);
+        Some((if self.ahead { slot.next } else { slot.now }, slot.elements))
     }
 }
 
@@ -149,7 +192,7 @@ impl Executable {
         let _subnormals = FlushSubnormals::new();
         let mut taken = 0;
         let slots = std::mem::take(&mut self.slots);
-        driver.feed(first, &mut Slots { slots: &slots });
+        driver.feed(first, &mut Slots::new(&slots, &self.wanted, true));
         self.slots = slots;
         let mut stopped = false;
         while taken < steps && !stopped {
@@ -186,17 +229,26 @@ impl Executable {
                     // SAFETY: thread 0, and the others wait at the barrier below.
                     unsafe {
                         self.advance(step);
-                        if step + 1 < end {
-                            (*lead.0.get()).call(&stop, |driver| {
-                                driver.feed(step + 1, &mut Slots { slots: &self.slots });
-                                Flow::Continue
-                            });
-                        }
+                        (*lead.0.get()).call(&stop, |driver| {
+                            let flow = driver.fill(step, &mut Slots::new(&self.slots, &self.wanted, false));
+                            self.wanted.clear();
+                            if step + 1 < end {
+                                driver.feed(step + 1, &mut Slots::new(&self.slots, &self.wanted, true));
+                            }
+                            flow
+                        });
                     }
                 }
                 barrier.wait(threads);
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
                 let context = Context { seed, step };
                 for (n, wave) in schedule.waves[thread].iter().enumerate() {
+                    if thread == 0 {
+                        // SAFETY: thread 0 feeds.
+                        unsafe { self.wanted.ask(n, waves) };
+                    }
                     for part in &schedule.gathers[thread] {
                         // SAFETY: the next step's indices were fed before the barrier.
                         unsafe { self.tasks[part.task].ask_ahead(&part.units, n, waves) };

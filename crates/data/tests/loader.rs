@@ -103,7 +103,7 @@ impl Stream for Blocks {
 fn epochs(loader: &mut Loader, count: usize) -> Vec<Vec<u8>> {
     let mut batches = Vec::new();
     for _ in 0..count {
-        while let Some(batch) = loader.next().unwrap() {
+        while let Some(batch) = loader.next_batch().unwrap() {
             let bytes = batch.fields().iter().flat_map(|field| field.bytes().to_vec()).collect();
             batches.push(bytes);
         }
@@ -240,14 +240,14 @@ fn an_error_arrives_in_its_turn_and_the_loader_stops() {
         let mut loader = Loader::new(source, options).unwrap();
         let mut good = 0;
         let error = loop {
-            match loader.next() {
+            match loader.next_batch() {
                 Ok(batch) => good += batch.map_or(0, |batch| batch.rows()),
                 Err(error) => break error,
             }
         };
         assert!(error.to_string().contains("numbers.csv: row 777"), "{error}");
         assert!((600..=770).contains(&good), "{good} rows before the chunk with the error");
-        assert!(loader.next().is_err());
+        assert!(loader.next_batch().is_err());
     }
 }
 
@@ -255,7 +255,7 @@ fn an_error_arrives_in_its_turn_and_the_loader_stops() {
 fn a_panic_in_a_source_is_an_error() {
     let source = Arc::new(Numbers { schema: schema(), rows: 100, broken: Some(13) });
     let mut loader = Loader::new(source, LoaderOptions { workers: Some(2), ..options(10) }).unwrap();
-    let error = std::iter::from_fn(|| loader.next().err()).next();
+    let error = std::iter::from_fn(|| loader.next_batch().err()).next();
     assert!(error.is_some_and(|e| e.to_string().contains("thirteen")));
 }
 
@@ -265,7 +265,7 @@ fn a_broken_block_stops_the_run_or_is_counted() {
         let sizes = [10, 20, 30, 40];
         let options = LoaderOptions { workers: Some(workers), window: Some(60), ..options(10) };
         let mut loader = Loader::stream(Blocks::with(&sizes, Some(2)), options.clone()).unwrap();
-        let error = (0..20).find_map(|_| loader.next().err());
+        let error = (0..20).find_map(|_| loader.next_batch().err());
         assert!(error.is_some_and(|e| e.to_string().contains("block 2 is broken")));
         let options = LoaderOptions { on_error: OnError::Skip, ..options };
         let mut loader = Loader::stream(Blocks::with(&sizes, Some(2)), options).unwrap();
@@ -283,8 +283,8 @@ fn dropping_a_loader_at_any_moment_ends_its_threads() {
         let mut loader = Loader::new(Numbers::source(50), options.clone()).unwrap();
         let mut stream = Loader::stream(Blocks::stream(&[7; 10]), options).unwrap();
         for _ in 0..taken {
-            loader.next().unwrap();
-            stream.next().unwrap();
+            loader.next_batch().unwrap();
+            stream.next_batch().unwrap();
         }
     }
 }

@@ -7,6 +7,7 @@ use citius_graph::DType;
 use citius_plan::{Gather, Plan};
 
 use crate::isa::Isa;
+use crate::prefetch::prefetch;
 
 /// Tables beyond this do not stay in the cache by themselves.
 const PREFETCH_FROM: usize = 1 << 19;
@@ -172,7 +173,7 @@ impl GatherTask {
         for r in first + rows * n / of..first + rows * (n + 1) / of {
             let ahead = *self.next.add(r) as usize;
             if ahead < self.work.table_rows {
-                prefetch(self.table.add(ahead * row_bytes), row_bytes);
+                prefetch(self.table.wrapping_add(ahead * row_bytes), row_bytes);
             }
         }
     }
@@ -189,16 +190,4 @@ impl GatherTask {
             None => (0..width).for_each(|c| *to.add(c) = value(*from.add(c))),
         }
     }
-}
-
-#[inline(always)]
-unsafe fn prefetch(start: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes + 63).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // a hint: it may point past the table without harm
-        _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(line) as *const i8);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, bytes);
 }

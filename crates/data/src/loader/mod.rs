@@ -233,7 +233,7 @@ impl Loader {
     }
 
     /// The next batch; `None` once at the end of each epoch.
-    pub fn next(&mut self) -> Result<Option<Batch<'_>>, DataError> {
+    pub fn next_batch(&mut self) -> Result<Option<Batch<'_>>, DataError> {
         if self.at_end_of_epoch() {
             return Ok(None);
         }
@@ -258,9 +258,10 @@ impl Loader {
         let rows = range.len();
         let mut parts = supply::parts(self.schema(), into, 0..rows)?;
         if self.direct {
-            let start = Instant::now();
+            // a look at the clock costs as much as a small batch: the first of a chunk stands for the others
+            let start = (within == 0).then(Instant::now);
             let done = self.ring.supply.fill(epoch, range, &mut parts, &mut self.scratch);
-            self.waited += start.elapsed();
+            self.waited += start.map_or(Duration::ZERO, |start| start.elapsed() * self.ring.in_chunk as u32);
             if let Err(error) = done {
                 self.failed = true;
                 return Err(error);
@@ -273,6 +274,14 @@ impl Loader {
         }
         self.depart();
         Ok(Some(rows))
+    }
+
+    /// Shows the memory that the next batch will be gathered from by [`Loader::next_into`], to somebody who can ask for it ahead.
+    pub fn show_next(&mut self, see: &mut dyn FnMut(&[u8])) {
+        if self.direct && self.batch < self.ring.batches {
+            let positions = self.ring.batch_range(self.batch);
+            self.ring.supply.show(self.epoch, positions, &mut self.scratch, see);
+        }
     }
 
     /// Where it stands.
@@ -304,30 +313,33 @@ impl Loader {
         if self.failed {
             return Err(DataError::Inconsistent(format!("{}: the loader has stopped after an error", self.name())));
         }
-        let ring = self.ring.clone();
-        let (chunk, first) = ring.chunk_of(self.epoch, self.batch);
-        let is_new = first == 0 || self.delivered == 0;
-        if is_new {
-            ring.release_before(chunk);
-            self.direct = false;
-            if self.tuning.begin_chunk() {
-                ring.set_active(self.tuning.workers());
-                self.start_threads()?;
-            }
-            let start = Instant::now();
-            if may_be_direct && self.tuning.workers() == 0 && ring.supply.is_random() && ring.claim_exactly(chunk) {
-                self.direct = true;
-            } else if let Err(error) = ring.await_chunk(chunk, &mut self.scratch) {
-                self.failed = true;
-                return Err(error);
-            }
-            self.waited += start.elapsed();
+        let (chunk, first) = self.ring.chunk_of(self.epoch, self.batch);
+        if first == 0 || self.delivered == 0 {
+            self.begin_chunk(chunk, may_be_direct)?;
         } else if self.direct && !may_be_direct {
             // the caller changed its way of asking in the middle of a chunk
-            ring.fill(chunk, &mut self.scratch)?;
+            self.ring.fill(chunk, &mut self.scratch)?;
             self.direct = false;
         }
         Ok((chunk, first * self.options.batch_size))
+    }
+
+    fn begin_chunk(&mut self, chunk: u64, may_be_direct: bool) -> Result<(), DataError> {
+        self.ring.release_before(chunk);
+        self.direct = false;
+        if self.tuning.begin_chunk() {
+            self.ring.set_active(self.tuning.workers());
+            self.start_threads()?;
+        }
+        if may_be_direct && self.tuning.workers() == 0 && self.ring.claim_exactly(chunk) {
+            self.direct = true;
+            return Ok(());
+        }
+        let start = Instant::now();
+        let arrived = self.ring.await_chunk(chunk, &mut self.scratch);
+        self.waited += start.elapsed();
+        self.failed = arrived.is_err();
+        arrived
     }
 
     fn depart(&mut self) {

@@ -132,9 +132,10 @@ impl Ring {
             || active < std::thread::available_parallelism().map_or(1, |n| n.get())
     }
 
-    /// Claims this chunk, if it is the next.
+    /// Claims this chunk for the caller to gather itself, if it is the next and its rows can be had at any time.
     pub fn claim_exactly(&self, chunk: u64) -> bool {
-        self.claimed.0.compare_exchange(chunk, chunk + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.supply.is_random()
+            && self.claimed.0.compare_exchange(chunk, chunk + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Claims the next chunk, if there is room for it.

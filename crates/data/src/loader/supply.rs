@@ -19,6 +19,10 @@ pub(super) enum Supply {
 /// What a filling thread reuses.
 #[derive(Default)]
 pub(super) struct Scratch {
+    /// The epoch whose order this is.
+    order: Option<(u64, EpochOrder)>,
+    /// The epoch and the positions whose rows these are.
+    drawn: (u64, Range<u32>),
     rows: Vec<u32>,
     pub places: Vec<Place>,
 }
@@ -98,17 +102,40 @@ impl Supply {
         scratch: &mut Scratch,
     ) -> Result<(), DataError> {
         match self {
-            Supply::Source { source, sampling, seed, .. } => {
-                scratch.rows.resize(positions.len(), 0);
-                let (rows, all) = (&mut scratch.rows[..], source.rows());
-                pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || EpochOrder::new(sampling, all, *seed, epoch).fill(positions.start, rows),
-                );
-                source.gather(&Rows { numbers: rows, seed: *seed, epoch }, into)
+            Supply::Source { source, seed, .. } => {
+                self.draw(epoch, positions, scratch);
+                source.gather(&Rows { numbers: &scratch.rows, seed: *seed, epoch }, into)
             }
             Supply::Stream(windows) => windows.fill(epoch, positions, into, &mut scratch.places, &mut scratch.rows),
         }
+    }
+
+    /// Shows the memory that the rows at these positions will be gathered from.
+    pub fn show(&self, epoch: u64, positions: Range<u32>, scratch: &mut Scratch, see: &mut dyn FnMut(&[u8])) {
+        if let Supply::Source { source, .. } = self {
+            self.draw(epoch, positions, scratch);
+            source.show(&scratch.rows, see);
+        }
+    }
+
+    /// The numbers of the rows at these positions of a source.
+    fn draw(&self, epoch: u64, positions: Range<u32>, scratch: &mut Scratch) {
+        let Supply::Source { source, sampling, seed, .. } = self else { return };
+        let wanted = (epoch, positions);
+        if scratch.drawn == wanted {
+            return;
+        }
+        let order = match &scratch.order {
+            Some((of, order)) if *of == epoch => order,
+            _ => &scratch.order.insert((epoch, EpochOrder::new(sampling, source.rows(), *seed, epoch))).1,
+        };
+        scratch.rows.resize(wanted.1.len(), 0);
+        let (start, rows) = (wanted.1.start, &mut scratch.rows[..]);
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || order.fill(start, rows),
+        );
+        scratch.drawn = wanted;
     }
 
     /// Uses a pause to load what will be asked for next.

@@ -35,8 +35,8 @@ const FEW: u32 = 4;
 /// Longest look once settled.
 const LONG_LOOK: Duration = Duration::from_millis(500);
 const TRIES: usize = 2;
-/// A share of the caller's time not worth a thread.
-const IDLE: f64 = 0.03;
+/// A share of the caller's time not worth a thread: all that could be gained, while the caller may well use every core itself.
+const IDLE: f64 = 0.2;
 /// A chunk that takes this long is worth threads at once.
 const HEAVY: Duration = Duration::from_micros(300);
 /// A candidate with fewer workers wins unless another is this much better.

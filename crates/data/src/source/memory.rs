@@ -63,9 +63,14 @@ impl Source for InMemory {
             (Features::F32 { data, width }, FieldMut::F32(x)) => copy(data, *width, rows, x),
             (Features::U8 { data, width, .. }, FieldMut::U8(x)) => copy(data, *width, rows, x),
             (Features::U8 { data, width, scale, shift }, FieldMut::F32(x)) => {
-                for (row, to) in rows.numbers.iter().zip(x.chunks_exact_mut((*width).max(1))) {
-                    widen(&data[*row as usize * width..][..*width], to, *scale, *shift);
-                }
+                pulp::Arch::new().dispatch(
+                    #[inline(always)]
+                    || {
+                        for (row, to) in rows.numbers.iter().zip(x.chunks_exact_mut((*width).max(1))) {
+                            widen(&data[*row as usize * width..][..*width], to, *scale, *shift);
+                        }
+                    },
+                );
             }
             _ => return Err(misfit(&self.name)),
         }
@@ -76,15 +81,49 @@ impl Source for InMemory {
         }
         Ok(())
     }
-}
 
-fn copy<T: Copy>(data: &[T], width: usize, rows: &Rows<'_>, to: &mut [T]) {
-    for (row, to) in rows.numbers.iter().zip(to.chunks_exact_mut(width.max(1))) {
-        to.copy_from_slice(&data[*row as usize * width..][..width]);
+    fn show(&self, rows: &[u32], see: &mut dyn FnMut(&[u8])) {
+        let (bytes, width): (&[u8], usize) = match &self.data.features {
+            Features::F32 { data, width } => (bytemuck::cast_slice(data), 4 * width),
+            Features::U8 { data, width, .. } => (data, *width),
+        };
+        if bytes.len() > NEAR {
+            rows.iter().filter_map(|row| bytes.get(*row as usize * width..)).for_each(|rest| {
+                see(&rest[..width.min(rest.len())]);
+            });
+        }
     }
 }
 
-#[inline]
+/// A table of this size stays in the caches.
+const NEAR: usize = 1 << 20;
+
+fn copy<T: Copy>(data: &[T], width: usize, rows: &Rows<'_>, to: &mut [T]) {
+    match width {
+        1 => rows.numbers.iter().zip(to).for_each(|(row, to)| *to = data[*row as usize]),
+        8..64 => copy_short(data, width, rows, to),
+        _ => {
+            for (row, to) in rows.numbers.iter().zip(to.chunks_exact_mut(width.max(1))) {
+                to.copy_from_slice(&data[*row as usize * width..][..width]);
+            }
+        }
+    }
+}
+
+/// Rows too short to be worth the call of a copying routine: blocks of 8, the last of which overlaps the one before.
+fn copy_short<T: Copy>(data: &[T], width: usize, rows: &Rows<'_>, to: &mut [T]) {
+    for (row, to) in rows.numbers.iter().zip(to.chunks_exact_mut(width)) {
+        let from = &data[*row as usize * width..][..width];
+        for (from, to) in from.as_chunks::<8>().0.iter().zip(to.as_chunks_mut::<8>().0) {
+            *to = *from;
+        }
+        if let (Some(from), Some(to)) = (from.last_chunk::<8>(), to.last_chunk_mut::<8>()) {
+            *to = *from;
+        }
+    }
+}
+
+#[inline(always)]
 fn widen(bytes: &[u8], to: &mut [f32], scale: f32, shift: f32) {
     for (to, byte) in to.iter_mut().zip(bytes) {
         *to = *byte as f32 * scale + shift;

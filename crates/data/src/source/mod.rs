@@ -43,6 +43,9 @@ pub trait Source: Send + Sync {
     ///
     /// Called from several threads at once. An error names its file and row.
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError>;
+    /// Shows the memory that these rows will be gathered from, to somebody who can ask for it ahead. Nothing where it is not in memory,
+    /// or is near anyway.
+    fn show(&self, _rows: &[u32], _see: &mut dyn FnMut(&[u8])) {}
 }
 
 /// Rows that are read in blocks of neighbours.

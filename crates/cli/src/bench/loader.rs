@@ -1,0 +1,159 @@
+//! Loading alone: one pass over the data after another, without a model, delivering finished f32 batches.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use citius_data::{Heap, InMemory, Loader, LoaderOptions, Order, Rows, Slot, Source};
+
+use super::workload::{SEED, Workload};
+use super::{DATA_DIR, Workers, median, rounded, workers};
+
+#[derive(clap::Args, Debug)]
+pub struct LoaderArgs {
+    /// What to load, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "table,mnist")]
+    workloads: Vec<Loaded>,
+    /// Threads that fill batches besides the caller's, or auto
+    #[arg(long, default_value = "auto", value_parser = workers)]
+    workers: Workers,
+    /// Passes over the data
+    #[arg(long, default_value_t = 15)]
+    epochs: usize,
+    /// Directory that holds mnist/ and the pictures
+    #[arg(long, value_name = "DIR", default_value = DATA_DIR)]
+    data: PathBuf,
+    /// One JSON object per workload instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Data, transforms and batch of `torch_loader_bench.py`.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Loaded {
+    /// 100,000 rows of 100 numbers, batch 32
+    Table,
+    /// 60,000 pictures kept as bytes, delivered normalised, batch 64
+    Mnist,
+}
+
+pub fn run(args: &LoaderArgs) -> Result<(), String> {
+    if !args.json {
+        println!("{HEAD}");
+    }
+    for &workload in &args.workloads {
+        let (source, batch) = workload.source(&args.data)?;
+        let result = measure(workload, source, batch, args)?;
+        println!(
+            "{}",
+            if args.json { serde_json::to_string(&result).map_err(|e| e.to_string())? } else { result.row() }
+        );
+    }
+    Ok(())
+}
+
+impl Loaded {
+    fn source(self, data: &Path) -> Result<(Arc<dyn Source>, usize), String> {
+        let (name, workload) = match self {
+            Loaded::Table => ("table", Workload::Tabular),
+            Loaded::Mnist => ("mnist", Workload::Mnist),
+        };
+        let mnist = Some(data.join("mnist")).filter(|dir| dir.is_dir());
+        let rows = Arc::new(workload.data(mnist.as_deref())?);
+        let source = InMemory::finished(name, rows).map_err(|e| e.to_string())?;
+        Ok((Arc::new(source), workload.batch()))
+    }
+}
+
+fn measure(workload: Loaded, source: Arc<dyn Source>, batch: usize, args: &LoaderArgs) -> Result<Measured, String> {
+    let options = LoaderOptions { batch_size: batch, seed: SEED, workers: args.workers.0, ..LoaderOptions::default() };
+    let (mut seconds, mut items, mut loader) = (Vec::new(), 0, None);
+    for _ in 0..args.epochs.max(3) {
+        let start = Instant::now();
+        // the first epoch pays for the start of the loader
+        let loader = match &mut loader {
+            Some(loader) => loader,
+            None => loader.insert(Loader::new(source.clone(), options.clone()).map_err(|e| e.to_string())?),
+        };
+        items = 0;
+        while let Some(batch) = loader.next_batch().map_err(|e| e.to_string())? {
+            items += batch.rows();
+        }
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let loader = loader.ok_or("no epoch")?;
+    let (epoch_s, copy_s) = (median(&seconds[1..]), copy_seconds(source.as_ref(), batch)?);
+    let bytes = items as f64 * source.schema().row_bytes() as f64;
+    let report = loader.report();
+    Ok(Measured {
+        peer: concat!("citius ", env!("CARGO_PKG_VERSION")),
+        workload: match workload {
+            Loaded::Table => "table",
+            Loaded::Mnist => "mnist",
+        },
+        variant: args.workers.0.map_or("workers=auto".to_owned(), |n| format!("workers={n}")),
+        epoch_s: rounded(epoch_s, 6),
+        first_epoch_s: rounded(seconds[0], 6),
+        items,
+        items_per_s: (items as f64 / epoch_s).round(),
+        workers: report.workers,
+        prefetch: report.prefetch,
+        gb_per_s: rounded(bytes / epoch_s / 1e9, 2),
+        copy_gb_per_s: rounded(bytes / copy_s / 1e9, 2),
+        us_per_batch: rounded(epoch_s / loader.batches_per_epoch() as f64 * 1e6, 3),
+        copy_us_per_batch: rounded(copy_s / loader.batches_per_epoch() as f64 * 1e6, 3),
+    })
+}
+
+/// The same rows gathered into one buffer by one thread: what the bytes alone cost.
+fn copy_seconds(source: &dyn Source, batch: usize) -> Result<f64, String> {
+    let mut rows = vec![0; source.rows() as usize];
+    let mut slot = Slot::new(source.schema(), batch, &Heap).map_err(|e| e.to_string())?;
+    let mut seconds = Vec::new();
+    for epoch in 0..5 {
+        Order::new(source.rows(), SEED, epoch).fill(0, &mut rows);
+        let start = Instant::now();
+        for numbers in rows.chunks(batch) {
+            let rows = Rows { numbers, seed: SEED, epoch };
+            source.gather(&rows, &mut slot.rows_mut(0..numbers.len())).map_err(|e| e.to_string())?;
+        }
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    Ok(median(&seconds[1..]))
+}
+
+/// One line of output; the keys of the peers first, then ours.
+#[derive(serde::Serialize)]
+struct Measured {
+    peer: &'static str,
+    workload: &'static str,
+    variant: String,
+    epoch_s: f64,
+    first_epoch_s: f64,
+    items: usize,
+    items_per_s: f64,
+    workers: usize,
+    prefetch: usize,
+    gb_per_s: f64,
+    copy_gb_per_s: f64,
+    us_per_batch: f64,
+    copy_us_per_batch: f64,
+}
+
+const HEAD: &str = "workload  variant         items/s   epoch ms   first ms   workers   GB/s   one thread copies, GB/s";
+
+impl Measured {
+    fn row(&self) -> String {
+        format!(
+            "{:<8}  {:<12} {:>10} {:>10.2} {:>10.2} {:>9} {:>6.1}   {:>6.1}",
+            self.workload,
+            self.variant,
+            self.items_per_s,
+            self.epoch_s * 1e3,
+            self.first_epoch_s * 1e3,
+            self.workers,
+            self.gb_per_s,
+            self.copy_gb_per_s
+        )
+    }
+}

@@ -1,0 +1,144 @@
+//! `citius bench`: full epochs of the workloads our peers are measured on, with the keys of their output.
+//!
+//! ```text
+//! steps.rs     training steps
+//! loader.rs    loading alone
+//! workload.rs  the data
+//! ```
+
+mod loader;
+mod steps;
+mod workload;
+
+use std::path::PathBuf;
+
+use citius_cpu::Isa;
+
+use workload::Workload;
+
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    command: Option<Part>,
+    #[command(flatten)]
+    steps: StepArgs,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Part {
+    /// Time the loading of batches alone, without a model
+    Loader(loader::LoaderArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub struct StepArgs {
+    /// What to run, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "regress,tabular,mnist")]
+    pub workloads: Vec<Workload>,
+    /// How a batch reaches the step
+    #[arg(long, value_enum, default_value = "resident")]
+    pub variant: Variant,
+    /// With `--variant loader`: threads that fill batches besides the caller's, or auto
+    #[arg(long, default_value = "auto", value_parser = workers)]
+    pub workers: Workers,
+    /// Threads to use; 0 takes as many as turn out fastest
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    /// Seconds to spend on each workload
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Instruction set to use instead of the best one here
+    #[arg(long, value_enum)]
+    pub isa: Option<IsaName>,
+    /// One JSON object per workload instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Directory of the four MNIST files; random pixels are used when there is none
+    #[arg(long, value_name = "DIR")]
+    pub mnist: Option<PathBuf>,
+}
+
+/// How a batch reaches the step.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// All rows are an input of the step, which gathers a batch itself
+    Resident,
+    /// A loader writes each batch into the step's inputs
+    Loader,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IsaName {
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+impl Variant {
+    fn name(self) -> &'static str {
+        match self {
+            Variant::Resident => "resident",
+            Variant::Loader => "loader",
+        }
+    }
+}
+
+/// A number of loader threads, or `None` to have it found out.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers(Option<usize>);
+
+fn workers(text: &str) -> Result<Workers, String> {
+    match text {
+        "auto" => Ok(Workers(None)),
+        n => n.parse().map(|n| Workers(Some(n))).map_err(|_| "write a number, or auto".to_owned()),
+    }
+}
+
+/// Where the data of the peers' benchmarks is looked for when it is not named.
+const DATA_DIR: &str = "../shared/data";
+
+pub fn run(args: &BenchArgs) -> Result<(), String> {
+    match &args.command {
+        Some(Part::Loader(args)) => loader::run(args),
+        None => steps::run(&args.steps),
+    }
+}
+
+impl IsaName {
+    fn available(self) -> Result<Isa, String> {
+        let isa = match self {
+            IsaName::Portable => Isa::Portable,
+            IsaName::Avx2 => Isa::Avx2,
+            IsaName::Avx512 => Isa::Avx512,
+        };
+        let here = Isa::available();
+        match here.contains(&isa) {
+            true => Ok(isa),
+            false => Err(format!("this machine has no {isa}; the best it has is {}", Isa::detect())),
+        }
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
+}
+
+fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn middle_of_an_even_and_an_odd_number() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

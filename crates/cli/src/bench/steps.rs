@@ -1,0 +1,333 @@
+//! Full training epochs. The time holds all that an epoch needs:
+//! the shuffle, the gather of each batch, the step with its probes, and the smaller last batch.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use citius_cpu::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs, Plain, Slots, widest};
+use citius_data::{Dataset, Features, FieldMut, InMemory, Loader, LoaderOptions, Order, Source, Target};
+use citius_graph::{DType, Graph, Tensor};
+use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
+use citius_plan::Plan;
+
+use super::workload::{SEED, Workload};
+use super::{IsaName, StepArgs, Variant, Workers, median, rounded};
+
+const MOST_EPOCHS: usize = 200;
+const MOST_THREADS: usize = 256;
+
+pub fn run(args: &StepArgs) -> Result<(), String> {
+    if args.threads > MOST_THREADS {
+        return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
+    }
+    let options = Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()? };
+    let budget =
+        Duration::try_from_secs_f64(args.seconds).map_err(|_| format!("--seconds {} is no time", args.seconds))?;
+    if !args.json {
+        println!("{HEAD}");
+    }
+    for &workload in &args.workloads {
+        let data = Arc::new(workload.data(args.mnist.as_deref())?);
+        let result = measure(workload, args, &data, options, budget)?;
+        println!("{}", if args.json { result.json()? } else { result.row() });
+    }
+    Ok(())
+}
+
+/// Trains until the budget is spent, at least two epochs after the first; the median of those counts.
+fn measure(
+    workload: Workload,
+    args: &StepArgs,
+    data: &Arc<Dataset>,
+    options: Options,
+    budget: Duration,
+) -> Result<Measured, String> {
+    let mut trainer = Trainer::new(workload, args.variant, args.workers, data, options)?;
+    let inputs = trainer.inputs(data);
+    let start = Instant::now();
+    let mut seconds = Vec::new();
+    while seconds.len() < 3 || (start.elapsed() < budget && seconds.len() < MOST_EPOCHS) {
+        let epoch = Instant::now();
+        trainer.epoch(&inputs)?;
+        seconds.push(epoch.elapsed().as_secs_f64());
+    }
+    let epoch_s = median(&seconds[1..]);
+    let steps = trainer.steps_per_epoch();
+    Ok(Measured {
+        peer: concat!("citius ", env!("CARGO_PKG_VERSION")),
+        workload: workload.name(),
+        variant: args.variant.name(),
+        workers: trainer.loader.as_ref().map(|loader| loader.report().workers),
+        device: "cpu",
+        epoch_s: rounded(epoch_s, 7),
+        steps,
+        us_per_step: rounded(epoch_s / steps as f64 * 1e6, 3),
+        last_loss: rounded(trainer.loss as f64, 5),
+        threads: trainer.full.threads(),
+        isa: trainer.full.isa().to_string(),
+        first_epoch_s: rounded(seconds[0], 7),
+        gflops: rounded(trainer.flops_per_epoch() as f64 / epoch_s / 1e9, 2),
+    })
+}
+
+/// A model with the compiled steps that train it: one for full batches, one for what is left at the end of an epoch.
+struct Trainer {
+    memory: Memory,
+    full: Executable,
+    last: Option<Executable>,
+    /// Brings the batches, unless the step gathers them.
+    loader: Option<Loader>,
+    rows: usize,
+    batch: usize,
+    epochs: u64,
+    loss: f32,
+}
+
+impl Trainer {
+    fn new(
+        workload: Workload,
+        variant: Variant,
+        workers: Workers,
+        data: &Arc<Dataset>,
+        options: Options,
+    ) -> Result<Trainer, String> {
+        let (rows, batch) = (data.rows, workload.batch());
+        let mut memory = Memory::new(SEED);
+        let mut compiled = |batch, options| {
+            let plan = training_step(workload, variant, data, batch)?;
+            Executable::new(plan, &mut memory, options).map_err(|e| e.to_string())
+        };
+        let full = compiled(batch, options)?;
+        // one step per epoch: not worth waking a thread for
+        let alone = Options { threads: 1, ..options };
+        let last = (rows % batch > 0).then(|| compiled(rows % batch, alone)).transpose()?;
+        let loader = match variant {
+            Variant::Resident => None,
+            Variant::Loader => {
+                let source: Arc<dyn Source> =
+                    Arc::new(InMemory::new(workload.name(), data.clone()).map_err(|e| e.to_string())?);
+                let options =
+                    LoaderOptions { batch_size: batch, seed: SEED, workers: workers.0, ..LoaderOptions::default() };
+                Some(Loader::new(source, options).map_err(|e| e.to_string())?)
+            }
+        };
+        Ok(Trainer { memory, full, last, loader, rows, batch, epochs: 0, loss: f32::NAN })
+    }
+
+    /// What stays the same for every step.
+    fn inputs<'a>(&self, data: &'a Dataset) -> Inputs<'a> {
+        match self.loader {
+            Some(_) => Inputs::new(),
+            None => bound(data),
+        }
+    }
+
+    fn steps_per_epoch(&self) -> usize {
+        self.rows.div_ceil(self.batch)
+    }
+
+    fn flops_per_epoch(&self) -> usize {
+        let last = self.last.as_ref().map_or(0, |e| e.plan().total().flops);
+        self.rows / self.batch * self.full.plan().total().flops + last
+    }
+
+    /// All rows once, in an order of this epoch's own.
+    fn epoch(&mut self, inputs: &Inputs) -> Result<(), String> {
+        let first = self.epochs * self.steps_per_epoch() as u64;
+        let full_steps = (self.rows / self.batch) as u64;
+        let loss = self.full.output("loss").ok_or("the step has no loss")?;
+        let batches = match &mut self.loader {
+            Some(loader) => Batches::Loaded(loader),
+            None => {
+                let order = Order::new(self.rows as u32, SEED, self.epochs);
+                Batches::Drawn { order, first, batch: self.batch, drawn: vec![0; self.batch] }
+            }
+        };
+        let mut feeder = Feeder { batches, loss, last_loss: 0.0, trouble: None };
+        let memory = &mut self.memory;
+        self.full.run(memory, inputs, first, full_steps, &mut feeder).map_err(|e| e.to_string())?;
+        if let Some(last) = &mut self.last {
+            feeder.loss = last.output("loss").ok_or("the step has no loss")?;
+            last.run(memory, inputs, first + full_steps, 1, &mut feeder).map_err(|e| e.to_string())?;
+        }
+        if let Some(trouble) = feeder.trouble {
+            return Err(trouble);
+        }
+        self.loss = feeder.last_loss;
+        if let Some(loader) = &mut self.loader
+            && loader.next_batch().map_err(|e| e.to_string())?.is_some()
+        {
+            return Err("the loader brings more batches than an epoch has".into());
+        }
+        self.epochs += 1;
+        Ok(())
+    }
+}
+
+/// Gives each step its batch, and keeps the loss.
+struct Feeder<'a> {
+    batches: Batches<'a>,
+    /// Index of the output.
+    loss: usize,
+    last_loss: f32,
+    trouble: Option<String>,
+}
+
+enum Batches<'a> {
+    /// Row numbers, drawn from the epoch's order, whose first step has the number `first`.
+    Drawn { order: Order, first: u64, batch: usize, drawn: Vec<u32> },
+    /// The rows themselves.
+    Loaded(&'a mut Loader),
+}
+
+impl Driver for Feeder<'_> {
+    fn feed(&mut self, step: u64, slots: &mut Slots) {
+        let (order, first, batch, drawn) = match &mut self.batches {
+            Batches::Drawn { order, first, batch, drawn } => (order, first, batch, drawn),
+            Batches::Loaded(loader) => return loader.show_next(&mut |bytes| slots.will_read(bytes)),
+        };
+        let Some(rows) = slots.i32("rows") else { return };
+        let drawn = &mut drawn[..rows.len()];
+        widest(Draw { order, start: (step - *first) as u32 * *batch as u32, rows: drawn });
+        rows.iter_mut().zip(drawn).for_each(|(row, drawn)| *row = *drawn as i32);
+    }
+
+    fn fill(&mut self, _: u64, slots: &mut Slots) -> Flow {
+        let Batches::Loaded(loader) = &mut self.batches else { return Flow::Continue };
+        let x = slots.f32("x").map(FieldMut::F32).or_else(|| slots.u8("x").map(FieldMut::U8));
+        let y = slots.f32("y").map(FieldMut::F32).or_else(|| slots.i32("y").map(FieldMut::I32));
+        let (Some(x), Some(y)) = (x, y) else { return Flow::Stop };
+        match loader.next_into(&mut [x, y]) {
+            Ok(Some(_)) => Flow::Continue,
+            Ok(None) => Flow::Stop,
+            Err(error) => {
+                self.trouble = Some(error.to_string());
+                Flow::Stop
+            }
+        }
+    }
+
+    fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
+        self.last_loss = outputs.scalar(self.loss);
+        Flow::Continue
+    }
+}
+
+struct Draw<'a> {
+    order: &'a Order,
+    start: u32,
+    rows: &'a mut [u32],
+}
+
+impl Plain for Draw<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.order.fill(self.start, self.rows);
+    }
+}
+
+/// Forward, loss, gradients, Adam and probes for one batch size, compiled. Inputs `x` and `y` are a batch, or all rows of the data
+/// with `rows`, which of them make this batch.
+fn training_step(workload: Workload, variant: Variant, data: &Dataset, batch: usize) -> Result<Plan, String> {
+    let g = Graph::new();
+    let rows = (variant == Variant::Resident).then(|| g.input_of("rows", &[batch], DType::I32));
+    let input = |name: &str, width: Option<usize>, dtype: DType| -> Tensor {
+        let height = if rows.is_some() { data.rows } else { batch };
+        let shape: Vec<usize> = [height].into_iter().chain(width).collect();
+        let table = g.input_of(name, &shape, dtype);
+        rows.as_ref().map_or(table.clone(), |rows| table.gather_rows(rows))
+    };
+    let x = match &data.features {
+        Features::F32 { width, .. } => input("x", Some(*width), DType::F32),
+        Features::U8 { width, scale, shift, .. } => {
+            input("x", Some(*width), DType::U8).to_f32() * *scale as f64 + *shift as f64
+        }
+    };
+    let output = mlp(workload.sizes(), Activation::Relu, 0.0).forward(&x);
+    let loss = match &data.target {
+        Target::Values { width, .. } => mse(&output, &input("y", Some(*width), DType::F32)),
+        Target::Classes { .. } => cross_entropy(&output, &input("y", None, DType::I32), 0.0, None),
+    };
+    Learning::new(Adam::default(), 1e-3).record(&loss).map_err(|e| e.to_string())?;
+    citius_plan::compile(&g).map_err(|e| e.to_string())
+}
+
+/// The data set as the inputs `x` and `y` of every step.
+fn bound(data: &Dataset) -> Inputs<'_> {
+    let inputs = match &data.features {
+        Features::F32 { data, .. } => Inputs::new().f32("x", data),
+        Features::U8 { data, .. } => Inputs::new().u8("x", data),
+    };
+    match &data.target {
+        Target::Values { data, .. } => inputs.f32("y", data),
+        Target::Classes { data, .. } => inputs.i32("y", data),
+    }
+}
+
+/// One line of output; the keys of the peers first, then ours.
+#[derive(serde::Serialize)]
+struct Measured {
+    peer: &'static str,
+    workload: &'static str,
+    variant: &'static str,
+    device: &'static str,
+    epoch_s: f64,
+    steps: usize,
+    us_per_step: f64,
+    last_loss: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workers: Option<usize>,
+    threads: usize,
+    isa: String,
+    first_epoch_s: f64,
+    gflops: f64,
+}
+
+const HEAD: &str = "workload   µs/step   GFLOP/s   threads   isa        epoch ms   first ms   last loss";
+
+impl Measured {
+    fn json(&self) -> Result<String, String> {
+        serde_json::to_string(self).map_err(|e| e.to_string())
+    }
+
+    fn row(&self) -> String {
+        format!(
+            "{:<8} {:>9.2} {:>9.1} {:>9}   {:<8} {:>10.2} {:>10.2} {:>11.4}",
+            self.workload,
+            self.us_per_step,
+            self.gflops,
+            self.threads,
+            self.isa,
+            self.epoch_s * 1e3,
+            self.first_epoch_s * 1e3,
+            self.last_loss
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use citius_graph::random;
+
+    /// A tenth of regress with a ragged end, and something to learn: the first feature.
+    #[test]
+    fn an_epoch_learns_however_the_batches_come() {
+        let x: Vec<f32> = (0..10_000).map(|i| random::uniform(SEED, 1, i)).collect();
+        let y = x.chunks(10).map(|row| row[0]).collect();
+        let features = Features::F32 { data: x, width: 10 };
+        let data = Arc::new(Dataset::new(1000, features, Target::Values { data: y, width: 1 }).unwrap());
+        let losses = [Variant::Resident, Variant::Loader].map(|variant| {
+            let options = Options { threads: 1, isa: None };
+            let mut trainer = Trainer::new(Workload::Regress, variant, Workers(None), &data, options).unwrap();
+            assert_eq!(trainer.steps_per_epoch(), 32);
+            assert!(trainer.last.is_some() && trainer.flops_per_epoch() > 31 * 32 * 3 * 2 * 640);
+            let inputs = trainer.inputs(&data);
+            (0..20).for_each(|_| trainer.epoch(&inputs).unwrap());
+            trainer.loss
+        });
+        assert!(losses[0] < 0.02, "{} after 20 epochs, the variance is 0.083", losses[0]);
+        assert_eq!(losses[0], losses[1], "the same batches");
+    }
+}
