@@ -139,7 +139,7 @@ impl Trainer {
         let batches = match &mut self.loader {
             Some(loader) => Batches::Loaded(loader),
             None => {
-                let order = Order::new(self.rows as u32, SEED, self.epochs);
+                let order = Box::new(Order::new(self.rows as u32, SEED, self.epochs));
                 Batches::Drawn { order, first, batch: self.batch, drawn: vec![0; self.batch] }
             }
         };
@@ -175,7 +175,7 @@ struct Feeder<'a> {
 
 enum Batches<'a> {
     /// Row numbers, drawn from the epoch's order, whose first step has the number `first`.
-    Drawn { order: Order, first: u64, batch: usize, drawn: Vec<u32> },
+    Drawn { order: Box<Order>, first: u64, batch: usize, drawn: Vec<u32> },
     /// The rows themselves.
     Loaded(&'a mut Loader),
 }

@@ -42,7 +42,7 @@ pub struct LoaderOptions {
     pub shard: Shard,
     /// Threads that fill slots; `None`: as many as turn out fastest, down to none. Changes the speed, never the batches.
     pub workers: Option<usize>,
-    /// Batches held ready; `None`: two for each worker, and two.
+    /// Batches held ready; `None`: at least two for each worker, and two.
     pub prefetch: Option<usize>,
     /// Bytes for slots and, with a stream, for its windows.
     pub memory_limit: usize,
@@ -86,6 +86,9 @@ pub enum OnError {
 /// Chunks of about this many bytes are filled at a time: less would be spent on handing over, more would leave the cache.
 const CHUNK_BYTES: usize = 64 << 10;
 const MOST_BATCHES_IN_CHUNK: usize = 16;
+/// As many chunks are held ready where they are small: a worker then sleeps and wakes less often.
+const MOST_CHUNKS: usize = 16;
+const USUAL_BYTES: usize = 1 << 20;
 /// More threads than this only wait for each other.
 const MOST_WORKERS: usize = 64;
 
@@ -176,9 +179,11 @@ impl Loader {
         let in_chunk = (CHUNK_BYTES / batch_bytes).clamp(1, MOST_BATCHES_IN_CHUNK);
         let cores = available_parallelism().map_or(1, |n| n.get());
         let most_workers = options.workers.unwrap_or(cores).min(MOST_WORKERS);
-        let wanted = options.prefetch.map_or(2 * most_workers + 2, |batches| batches.div_ceil(in_chunk)).max(1);
-        let slots =
-            wanted.min((options.memory_limit / (batch_bytes * in_chunk)).max(2)).max(1 + (most_workers > 0) as usize);
+        let chunk_bytes = batch_bytes * in_chunk;
+        let usual = (2 * most_workers + 2).max(USUAL_BYTES / chunk_bytes).min(MOST_CHUNKS.max(2 * most_workers + 2));
+        let wanted = options.prefetch.map_or(usual, |batches| batches.div_ceil(in_chunk));
+        let least = 1 + (most_workers > 0) as usize;
+        let slots = wanted.min(options.memory_limit / chunk_bytes).max(least);
         let batches = supply.positions().len().div_ceil(options.batch_size) as u64;
         if batches == 0 {
             return Err(DataError::Empty {

@@ -26,9 +26,10 @@ pub(super) struct Ring {
     /// Workers with a lower number work, the others sleep.
     active: AtomicUsize,
     stopped: AtomicBool,
-    sleepers: AtomicU32,
-    bed: Mutex<()>,
-    alarm: Condvar,
+    /// Where the caller waits for a chunk, workers for room, and those not needed for their day.
+    caller: Bed,
+    workers: Bed,
+    spare: Bed,
 }
 
 /// Keeps what one thread writes away from what another reads.
@@ -67,9 +68,9 @@ impl Ring {
             released: Line(AtomicU64::new(first_chunk)),
             active: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
-            sleepers: AtomicU32::new(0),
-            bed: Mutex::new(()),
-            alarm: Condvar::new(),
+            caller: Bed::default(),
+            workers: Bed::default(),
+            spare: Bed::default(),
         })
     }
 
@@ -115,7 +116,7 @@ impl Ring {
         while !here() {
             match self.helps(chunk).then(|| self.claim()).flatten() {
                 Some(claimed) => self.fill_and_publish(claimed, scratch),
-                None => self.wait_until(here),
+                None => self.caller.wait_until(here),
             }
         }
         match self.cell(chunk).error.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -156,35 +157,44 @@ impl Ring {
     pub fn release_before(&self, chunk: u64) {
         if self.released.0.load(Ordering::Relaxed) < chunk {
             self.released.0.store(chunk, Ordering::Release);
-            self.wake();
+            if self.worth_waking() {
+                self.workers.wake();
+            }
         }
     }
 
     pub fn set_active(&self, workers: usize) {
         self.active.store(workers, Ordering::Release);
-        self.wake();
+        self.spare.wake();
+        self.workers.wake();
     }
 
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.supply.stop();
-        self.wake();
+        [&self.caller, &self.workers, &self.spare].into_iter().for_each(Bed::wake);
     }
 
     /// A worker's life.
     pub fn work(&self, number: usize) {
         let mut scratch = Scratch::default();
-        while !self.stopped.load(Ordering::Acquire) {
-            let works = || number < self.active.load(Ordering::Acquire);
-            match works().then(|| self.claim()).flatten() {
-                Some(chunk) => self.fill_and_publish(chunk, &mut scratch),
-                None => self.wait_until(|| {
-                    let room = self.claimed.0.load(Ordering::Relaxed)
-                        < self.released.0.load(Ordering::Acquire) + self.cells.len() as u64;
-                    self.stopped.load(Ordering::Acquire) || works() && room
-                }),
+        let stopped = || self.stopped.load(Ordering::Acquire);
+        let needed = || number < self.active.load(Ordering::Acquire);
+        while !stopped() {
+            if !needed() {
+                self.spare.wait_until(|| stopped() || needed());
+            } else if let Some(chunk) = self.claim() {
+                self.fill_and_publish(chunk, &mut scratch);
+            } else {
+                self.workers.wait_until(|| stopped() || !needed() || self.worth_waking());
             }
         }
+    }
+
+    /// Half of the ring is free: a worker that was woken for each chunk would be about to sleep more than working.
+    fn worth_waking(&self) -> bool {
+        let ahead = self.claimed.0.load(Ordering::Relaxed).saturating_sub(self.released.0.load(Ordering::Acquire));
+        2 * ahead <= self.cells.len() as u64
     }
 
     fn fill_and_publish(&self, chunk: u64, scratch: &mut Scratch) {
@@ -193,7 +203,7 @@ impl Ring {
             *cell.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
         cell.published.0.store(chunk + 1, Ordering::Release);
-        self.wake();
+        self.caller.wake();
         self.supply.read_ahead(scratch);
     }
 
@@ -210,11 +220,22 @@ impl Ring {
             Err(DataError::Inconsistent(format!("{}: its code panicked while loading: {said}", self.supply.name())))
         })
     }
+}
 
+/// Where threads wait: they spin for a moment, then sleep until woken and done.
+#[derive(Default)]
+struct Bed {
+    sleepers: AtomicU32,
+    mutex: Mutex<()>,
+    alarm: Condvar,
+}
+
+impl Bed {
     fn wake(&self) {
+        // a sleeper that is not seen here will see what was stored before
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            drop(self.bed.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.mutex.lock().unwrap_or_else(PoisonError::into_inner));
             self.alarm.notify_all();
         }
     }
@@ -226,11 +247,11 @@ impl Ring {
             }
             std::hint::spin_loop();
         }
-        let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         while !done() {
-            bed = self.alarm.wait(bed).unwrap_or_else(PoisonError::into_inner);
+            guard = self.alarm.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }

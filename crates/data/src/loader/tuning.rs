@@ -1,12 +1,13 @@
 //! How many workers: tried out while running.
 //!
-//! It starts with none. When filling takes the caller longer than a moment, numbers of workers are tried in turn, and the one that
+//! It starts with none. When filling takes a good part of the caller's time, numbers of workers are tried in turn, and the one that
 //! delivers most batches per second is kept, until it turns slow. The batches are the same, so trying costs nothing but time.
 
 use std::time::{Duration, Instant};
 
 pub(super) struct Tuning {
     fixed: Option<usize>,
+    cores: usize,
     candidates: Vec<usize>,
     /// Batches per second, the best of its tries.
     best: Vec<f64>,
@@ -37,8 +38,8 @@ const LONG_LOOK: Duration = Duration::from_millis(500);
 const TRIES: usize = 2;
 /// A share of the caller's time not worth a thread: all that could be gained, while the caller may well use every core itself.
 const IDLE: f64 = 0.2;
-/// A chunk that takes this long is worth threads at once.
-const HEAVY: Duration = Duration::from_micros(300);
+/// A share that is worth threads at once.
+const BUSY: f64 = 0.8;
 /// A candidate with fewer workers wins unless another is this much better.
 const MARGIN: f64 = 1.05;
 const DOUBT: f64 = 0.6;
@@ -49,6 +50,7 @@ impl Tuning {
         candidates.extend((1..=cores).filter(|n| n.is_power_of_two() || *n == cores));
         Tuning {
             fixed,
+            cores,
             best: vec![0.0; candidates.len()],
             candidates,
             now: 0,
@@ -87,10 +89,9 @@ impl Tuning {
             return false;
         }
         let (taken, waited) = (self.began.elapsed(), self.waited - self.waited_before);
-        let heavy = waited >= HEAVY * self.chunks;
-        if self.phase == Phase::Start && heavy && self.candidates.len() > 1 {
-            // decoding: all cores first, the others are tried later
-            self.now = self.candidates.len() - 1;
+        if self.phase == Phase::Start && waited.as_secs_f64() > BUSY * taken.as_secs_f64() {
+            // hardly anything but loading: with the caller's thread all cores, other numbers are tried later
+            self.now = self.candidates.iter().position(|n| *n >= self.cores - 1).unwrap_or(0).max(1);
             self.phase = Phase::Trying;
             self.restart();
             return true;
