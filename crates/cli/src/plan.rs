@@ -1,7 +1,7 @@
 //! `citius plan`: the compiled training step, with costs, without training.
 
 use citius_nn::Module;
-use citius_train::{Training, count, plan_step};
+use citius_train::{Arrival, Training, count, plan_step};
 use clap::Args;
 
 use crate::args::WishArgs;
@@ -23,11 +23,13 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     args.wishes.machine.options()?;
     let Training { problem, settings, choices, .. } = Training::new(args.wishes.wishes()?)?;
     screen::show_choices(Sink::Stdout, &choices);
-    let model = settings.model(problem.train.width(), problem.train.outputs());
-    let batch = settings.batch_size.clamp(1, problem.train.rows.max(1));
-    let updates = settings.updates(problem.train.rows, settings.epochs);
-    let plan = plan_step(&model, &settings, &problem.train, batch, updates)?;
-    let steps = problem.train.rows.div_ceil(batch);
+    let form = problem.train.form();
+    let model = settings.model(form.width, form.outputs());
+    let batch = settings.batch_size.clamp(1, form.rows.max(1));
+    let updates = settings.updates(form.rows, settings.epochs);
+    let arrival = if problem.train.resident().is_some() { Arrival::Gathered } else { Arrival::Given };
+    let plan = plan_step(&model, &settings, &form, arrival, batch, updates)?;
+    let steps = form.rows.div_ceil(batch);
     line(Sink::Stdout, "");
     line(Sink::Stdout, &format!("{}: the step of {batch} rows, {} times an epoch", model.describe(), count(steps)));
     line(Sink::Stdout, "");

@@ -50,7 +50,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     let mut say = |what: &str, value: String, told: bool, why: &str| {
         choices.push(Choice::new(what, value, if told { AS_TOLD } else { why }));
     };
-    let rows = problem.train.rows;
+    let rows = problem.train.rows();
 
     let hidden = wishes.hidden.clone().unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
@@ -79,10 +79,15 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         None if validates && epochs > 1 => Some((epochs / validate_every * 2 / 3).max(10)),
         None => None,
     };
-    let refit = validates && wishes.refit.unwrap_or(!pictures && rows <= REFIT_ROWS);
+    let resident = problem.train.resident().is_some();
+    let refit = validates && wishes.refit.unwrap_or(!pictures && resident && rows <= REFIT_ROWS);
     let average = wishes.average.or(base.average).filter(|decay| *decay > 0.0);
     if let Some(decay) = average.filter(|decay| !(0.0..1.0).contains(decay)) {
         return Err(TrainError::Setting(format!("the decay of the average is {decay}, it must be below 1")));
+    }
+    if wishes.refit == Some(true) && !resident {
+        let problem = "--refit needs all rows in memory, these are loaded as they are needed";
+        return Err(TrainError::Setting(problem.to_owned()));
     }
     if wishes.refit == Some(true) && !validates {
         let problem = "--refit needs validation rows to find the number of epochs; give --validation";
@@ -106,12 +111,12 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         refit,
         seed: wishes.seed.unwrap_or(0),
     };
-    settings.check(&problem.train, problem.task)?;
+    settings.check(&problem.train.form(), problem.task)?;
 
     let sizes: Vec<String> =
         settings.sizes(problem.train.width(), problem.train.outputs()).iter().map(usize::to_string).collect();
     let drop = if settings.dropout > 0.0 { format!(", dropout {}", settings.dropout) } else { String::new() };
-    let parameters = count(settings.parameters(&problem.train) as usize);
+    let parameters = count(settings.parameters(&problem.train.form()) as usize);
     say(
         "network",
         format!("{} {}{drop}, {parameters} parameters", sizes.join("-"), settings.activation),
@@ -201,7 +206,7 @@ impl Base {
     }
 
     fn table(problem: &Problem) -> Base {
-        let rows = problem.train.rows;
+        let rows = problem.train.rows();
         let batch_size = match rows {
             0..10_000 => 32,
             10_000..50_000 => 64,

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use citius_cpu::{Memory, Options};
-use citius_data::{Dataset, Order};
+use citius_data::{Dataset, Loader, Order};
 use citius_nn::schedules::Plateau;
 use citius_nn::{Module, PlateauWatch};
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::events::{Divergence, Event, Listener};
 use crate::predictor::Predictor;
 use crate::step::{Batches, EpochSteps, tables};
-use crate::walk::{Seen, View, Walk};
+use crate::walk::{Bringer, Seen, View, Walk};
 use crate::weights::Weights;
-use crate::{Metrics, Settings, TrainError};
+use crate::{LoaderReport, Material, Metrics, Settings, TrainError};
 
 /// A mean loss this many times the first batch's means that nothing is learned any more.
 const EXPLODED: f64 = 1e4;
 
 /// What a fit learns from and is judged by.
 pub struct FitData<'a> {
-    pub train: &'a Dataset,
+    pub train: &'a Material,
     pub validation: Option<&'a Dataset>,
     /// Mean and deviation of a numeric target.
     pub scale: (f64, f64),
@@ -37,6 +37,8 @@ pub struct Fit<'a> {
     predictor: Predictor,
     /// Room for the row numbers of a batch.
     rows: Vec<u32>,
+    /// Brings the batches, unless they are gathered.
+    loader: Option<Loader>,
     /// After the last whole epoch.
     good: Weights,
     /// Those with the best validation loss.
@@ -100,8 +102,12 @@ impl<'a> Fit<'a> {
         let good = Weights::of(&memory, predictor.stored());
         let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
         let progress = Progress { plateau, ..Progress::default() };
-        let rows = vec![0; settings.batch_size.min(data.train.rows)];
-        Ok(Fit { settings, data, epochs, steps, memory, predictor, rows, good, best: None, progress })
+        let rows = vec![0; settings.batch_size.min(data.train.rows())];
+        let loader = match data.train {
+            Material::Resident(_) => None,
+            Material::Loaded(loaded) => Some(loaded.loader(rows.len(), settings.seed, 0, 0)?),
+        };
+        Ok(Fit { settings, data, epochs, steps, memory, predictor, rows, loader, good, best: None, progress })
     }
 
     pub fn progress(&self) -> &Progress {
@@ -153,7 +159,8 @@ impl<'a> Fit<'a> {
             return Ok(EpochEnd::Done);
         }
         let started = Instant::now();
-        let order = Order::new(self.data.train.rows as u32, self.settings.seed, self.progress.epoch as u64);
+        let order = Order::new(self.data.train.rows() as u32, self.settings.seed, self.progress.epoch as u64);
+        self.bring_loader()?;
         let inputs = tables(self.data.train);
         let steps = self.steps.per_epoch();
         let mut view = View { epochs: self.epochs, steps: steps * self.epochs as u64, said: started, listener, stop };
@@ -165,14 +172,22 @@ impl<'a> Fit<'a> {
             let Batches { executable, size, count, places } = batches;
             let epoch_start = self.progress.step - self.progress.in_epoch;
             let left = (before.0 + *count).saturating_sub(self.progress.in_epoch);
-            let halted = seen.trouble.is_some() || (view.stopped() && self.progress.step > taken);
+            let halted =
+                seen.trouble.is_some() || seen.failure.is_some() || (view.stopped() && self.progress.step > taken);
             if left > 0 && !halted {
                 let step = self.progress.step;
+                let batches = match &mut self.loader {
+                    Some(loader) => Bringer::Loader(loader),
+                    None => Bringer::Order {
+                        order: &order,
+                        drawn: &mut self.rows[..*size],
+                        first: epoch_start + before.0,
+                        start: before.1,
+                    },
+                };
                 let mut walk = Walk {
-                    order: &order,
-                    rows: &mut self.rows[..*size],
-                    first: epoch_start + before.0,
-                    start: before.1,
+                    batches,
+                    size: *size,
                     places,
                     progress: &mut self.progress,
                     view: &mut view,
@@ -185,6 +200,9 @@ impl<'a> Fit<'a> {
         let interrupted = view.stopped();
         let seconds = started.elapsed().as_secs_f64();
         self.progress.seconds += seconds;
+        if let Some(failure) = seen.failure {
+            return Err(failure.into());
+        }
         if let Some(what) = seen.trouble {
             return Ok(EpochEnd::Diverged(self.diverged(what, seen.lr)));
         }
@@ -199,6 +217,22 @@ impl<'a> Fit<'a> {
             (false, true) => EpochEnd::Interrupted,
             (false, false) => EpochEnd::Continue,
         })
+    }
+
+    /// How the batches are loaded, where they are.
+    pub fn loading(&self) -> Option<LoaderReport> {
+        self.loader.as_ref().map(Loader::report)
+    }
+
+    /// Has the loader stand where the progress does.
+    fn bring_loader(&mut self) -> Result<(), TrainError> {
+        let Some(mut loader) = self.loader.take() else { return Ok(()) };
+        let wanted = (self.progress.epoch as u64, self.progress.in_epoch);
+        if loader.position() == (wanted.0.wrapping_sub(1), loader.batches_per_epoch()) {
+            loader.next_batch()?; // none: an epoch ends, the next begins
+        }
+        self.loader = Some(if loader.position() == wanted { loader } else { loader.seek(wanted.0, wanted.1)? });
+        Ok(())
     }
 
     /// The weights to keep (best, else last), now in the predictor; and how good they are.

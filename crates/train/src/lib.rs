@@ -24,6 +24,7 @@ mod error;
 pub mod events;
 mod files;
 mod fit;
+mod material;
 mod memory;
 mod metrics;
 mod model;
@@ -37,11 +38,14 @@ mod tensors;
 mod walk;
 mod weights;
 
+pub use citius_data::LoaderReport;
+
 pub use auto::{Choice, choose};
 pub use config::Wishes;
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
+pub use material::{Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
 pub use predictor::Predictor;
@@ -49,4 +53,4 @@ pub use problem::{Input, Problem, count, read_options};
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
 pub use settings::Settings;
-pub use step::plan_step;
+pub use step::{Arrival, plan_step};

@@ -10,7 +10,7 @@ use citius_data::{
 use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
-use crate::{Choice, TrainError};
+use crate::{Choice, Material, TrainError};
 
 /// Data sets ready to train on.
 pub struct Problem {
@@ -22,7 +22,7 @@ pub struct Problem {
     pub embedded: bool,
     pub task: Task,
     pub input: Input,
-    pub train: Dataset,
+    pub train: Material,
     pub validation: Option<Dataset>,
     pub test: Option<Dataset>,
     /// What was found and decided.
@@ -160,7 +160,7 @@ impl Problem {
             embedded: false,
             task: Task::Classes,
             input: Input::Images { height, width, scale, shift, labels },
-            train,
+            train: Material::Resident(train),
             validation: None,
             test: Some(test),
             choices,
@@ -200,7 +200,7 @@ impl Problem {
             embedded: false,
             task: preparation.task(),
             input: Input::Table { preparation: Box::new(preparation) },
-            train,
+            train: Material::Resident(train),
             validation,
             test,
             choices,
@@ -210,7 +210,9 @@ impl Problem {
     /// A number that is different for different data: guards a resumed run.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Fnv::default();
-        for set in [Some(&self.train), self.validation.as_ref(), self.test.as_ref()].into_iter().flatten() {
+        let form = self.train.form();
+        hash.add(format!("{form:?}").as_bytes());
+        for set in [self.train.resident(), self.validation.as_ref(), self.test.as_ref()].into_iter().flatten() {
             hash.add(&(set.rows as u64).to_le_bytes());
             match &set.features {
                 Features::F32 { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
@@ -224,22 +226,23 @@ impl Problem {
         hash.0
     }
 
-    /// Training and validation rows together.
-    pub fn all_rows(&self) -> Dataset {
-        let mut all = self.train.clone();
-        let Some(more) = &self.validation else { return all };
+    /// Training and validation rows together, where they are in memory.
+    pub fn all_rows(&self) -> Option<Dataset> {
+        let train = self.train.resident()?;
+        let mut all = train.clone();
+        let Some(more) = &self.validation else { return Some(all) };
         all.rows += more.rows;
         match (&mut all.features, &more.features) {
             (Features::F32 { data, .. }, Features::F32 { data: more, .. }) => data.extend_from_slice(more),
             (Features::U8 { data, .. }, Features::U8 { data: more, .. }) => data.extend_from_slice(more),
-            _ => return self.train.clone(),
+            _ => return None,
         }
         match (&mut all.target, &more.target) {
             (Target::Values { data, .. }, Target::Values { data: more, .. }) => data.extend_from_slice(more),
             (Target::Classes { data, .. }, Target::Classes { data: more, .. }) => data.extend_from_slice(more),
-            _ => return self.train.clone(),
+            _ => return None,
         }
-        all
+        Some(all)
     }
 }
 

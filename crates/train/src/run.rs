@@ -16,7 +16,7 @@ use crate::events::{Event, Listener, Rows};
 use crate::fit::{EpochEnd, Fit, FitData};
 use crate::predictor::Predictor;
 use crate::tensors::Tensors;
-use crate::{Choice, Ending, Metrics, Problem, Report, Settings, TrainError, Wishes, choose, model};
+use crate::{Choice, Ending, Material, Metrics, Problem, Report, Settings, TrainError, Wishes, choose, model};
 
 /// Time between two checkpoints, when not told otherwise.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
@@ -44,7 +44,11 @@ pub struct Training {
 impl Training {
     /// Reads the data and chooses what is open.
     pub fn new(wishes: Wishes) -> Result<Training, TrainError> {
-        let problem = Problem::read(&wishes)?;
+        Training::on(Problem::read(&wishes)?, wishes)
+    }
+
+    /// The same, on data that the caller has read.
+    pub fn on(problem: Problem, wishes: Wishes) -> Result<Training, TrainError> {
         let (settings, chosen) = choose(&problem, &wishes)?;
         let choices = [problem.choices.clone(), chosen].concat();
         Ok(Training { problem, settings, choices, wishes, resumed: None })
@@ -62,17 +66,26 @@ impl Training {
                 format!("say where it is: citius train SOURCE --resume {}", directory.display()),
             ));
         }
-        let mut training = Training::new(wishes)?;
-        if training.problem.fingerprint() != state.fingerprint {
+        Training::new(wishes)?.restored(directory, state, tensors)
+    }
+
+    /// Takes up an interrupted run from its directory, on data that the caller has read again.
+    pub fn going_on(self, directory: &Path) -> Result<Training, TrainError> {
+        let (state, tensors) = State::load(directory)?;
+        self.restored(directory, state, tensors)
+    }
+
+    fn restored(mut self, directory: &Path, state: State, tensors: Tensors) -> Result<Training, TrainError> {
+        if self.problem.fingerprint() != state.fingerprint {
             return Err(TrainError::saved(
                 directory,
                 "the data is not what this run was started on",
                 "restore the data, or start a new run",
             ));
         }
-        training.settings = state.settings.clone();
-        training.resumed = Some((directory.to_owned(), state, tensors));
-        Ok(training)
+        self.settings = state.settings.clone();
+        self.resumed = Some((directory.to_owned(), state, tensors));
+        Ok(self)
     }
 
     /// The directory of the run that is resumed.
@@ -105,7 +118,7 @@ impl Training {
     fn rows(&self) -> Rows {
         let rows = |set: &Option<Dataset>| set.as_ref().map_or(0, |s| s.rows);
         Rows {
-            train: self.problem.train.rows,
+            train: self.problem.train.rows(),
             validation: rows(&self.problem.validation),
             test: rows(&self.problem.test),
         }
@@ -153,8 +166,10 @@ impl Run<'_> {
                 (FitData { train: &problem.train, validation: problem.validation.as_ref(), scale }, settings.epochs)
             }
             Some(search) => {
-                all = problem.all_rows();
-                self.log.on(&Event::Refitting { epochs: search.epochs, rows: all.rows });
+                let rows =
+                    problem.all_rows().ok_or_else(|| TrainError::Setting("not all rows are in memory".into()))?;
+                all = Material::Resident(rows);
+                self.log.on(&Event::Refitting { epochs: search.epochs, rows: all.rows() });
                 (FitData { train: &all, validation: None, scale }, search.epochs)
             }
         };
@@ -175,7 +190,19 @@ impl Run<'_> {
             self.log.on(&Event::Resumed { epoch: saved.progress.epoch, step: saved.progress.step });
         }
         loop {
-            match fit.epoch(&mut self.log, self.stop)? {
+            let end = match fit.epoch(&mut self.log, self.stop) {
+                Ok(end) => end,
+                Err(error) => {
+                    // the data failed, not the network: what it has learned can be taken up again
+                    if fit.progress().step > 0
+                        && let Err(no_room) = self.checkpoint(fit, state)
+                    {
+                        self.log.on(&Event::Warning { message: format!("no checkpoint: {no_room}") });
+                    }
+                    return Err(error);
+                }
+            };
+            match end {
                 EpochEnd::Continue => {
                     let epoch = fit.progress().epoch;
                     let due = match self.options.checkpoint_every {
@@ -290,8 +317,12 @@ impl Run<'_> {
             (None, None) => measure(problem.validation.as_ref())?,
         };
         let train = match state.search.is_some() && judge {
-            true => measure(Some(&problem.all_rows()))?,
-            false => measure(Some(&problem.train))?,
+            true => measure(problem.all_rows().as_ref())?,
+            false => match problem.train.resident() {
+                Some(train) => measure(Some(train))?,
+                // another pass for a number that is near the last epoch's loss would be dear
+                None => Metrics { loss: p.epoch_losses.last().copied(), ..Metrics::default() },
+            },
         };
         let steps = p.step + before.0;
         let seconds = p.seconds + before.1;
@@ -319,14 +350,14 @@ impl Run<'_> {
 
     fn started(&self) -> Event {
         let Training { problem, settings, choices, .. } = self.training;
-        let batch = settings.batch_size.clamp(1, problem.train.rows.max(1));
+        let batch = settings.batch_size.clamp(1, problem.train.rows().max(1));
         Event::RunStarted {
             data: problem.name.clone(),
             task: problem.task.to_string(),
             model: self.training.model().describe(),
-            parameters: settings.parameters(&problem.train) as usize,
+            parameters: settings.parameters(&problem.train.form()) as usize,
             rows: self.training.rows(),
-            steps_per_epoch: problem.train.rows.div_ceil(batch) as u64,
+            steps_per_epoch: problem.train.rows().div_ceil(batch) as u64,
             settings: Box::new(settings.clone()),
             choices: choices.clone(),
             out: self.out.display().to_string(),

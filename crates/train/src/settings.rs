@@ -1,9 +1,10 @@
 //! Everything that decides the numbers of a run. Threads and files do not, so they are not here.
 
-use citius_data::{Dataset, Target, Task};
+use citius_data::Task;
 use citius_nn::{Activation, Clip, Loss, Mlp, OptimizerConfig, ScheduleConfig, mlp};
 use serde::{Deserialize, Serialize};
 
+use crate::material::{Form, TargetForm};
 use crate::{TrainError, memory};
 
 /// A complete description of how to train, with nothing left open.
@@ -47,7 +48,7 @@ impl Settings {
     }
 
     /// Refuses what no run can mean, before anything is compiled.
-    pub fn check(&self, data: &Dataset, task: Task) -> Result<(), TrainError> {
+    pub fn check(&self, data: &Form, task: Task) -> Result<(), TrainError> {
         let wrong = |problem: String| Err(TrainError::Setting(problem));
         if !(self.lr.is_finite() && self.lr > 0.0) {
             return wrong(format!("the learning rate is {}, it must be a number above 0, such as 0.001", self.lr));
@@ -77,10 +78,10 @@ impl Settings {
             return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
         }
         self.check_memory(data)?;
-        match (&self.loss, &data.target) {
-            (Loss::CrossEntropy { .. }, Target::Classes { .. }) => Ok(()),
-            (Loss::Bce { .. }, Target::Values { .. }) if task == Task::Binary => Ok(()),
-            (Loss::Mse | Loss::Mae | Loss::Huber { .. }, Target::Values { .. }) if task == Task::Regression => Ok(()),
+        match (&self.loss, data.target) {
+            (Loss::CrossEntropy { .. }, TargetForm::Classes(_)) => Ok(()),
+            (Loss::Bce { .. }, TargetForm::Values(_)) if task == Task::Binary => Ok(()),
+            (Loss::Mse | Loss::Mae | Loss::Huber { .. }, TargetForm::Values(_)) if task == Task::Regression => Ok(()),
             (loss, _) => {
                 let fitting = match task {
                     Task::Regression => "mse, mae or huber",
@@ -93,9 +94,9 @@ impl Settings {
     }
 
     /// What a network needs is known before the first step.
-    fn check_memory(&self, data: &Dataset) -> Result<(), TrainError> {
+    fn check_memory(&self, data: &Form) -> Result<(), TrainError> {
         let parameters = self.parameters(data);
-        let widest = self.sizes(data.width(), data.outputs()).into_iter().max().unwrap_or(0);
+        let widest = self.sizes(data.width, data.outputs()).into_iter().max().unwrap_or(0);
         let batch = self.batch_size.min(data.rows) as u128;
         // weights, moments, and the copies kept; activations and their gradients
         let bytes = parameters * 4 * 6 + batch * widest as u128 * 4 * 2 * (self.hidden.len() as u128 + 1);
@@ -121,8 +122,8 @@ impl Settings {
         }
     }
 
-    pub fn parameters(&self, data: &Dataset) -> u128 {
-        let sizes = self.sizes(data.width(), data.outputs());
+    pub fn parameters(&self, data: &Form) -> u128 {
+        let sizes = self.sizes(data.width, data.outputs());
         sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum()
     }
 
@@ -130,8 +131,4 @@ impl Settings {
     pub fn updates(&self, rows: usize, epochs: usize) -> usize {
         rows.div_ceil(self.batch_size.clamp(1, rows.max(1))).saturating_mul(epochs) / self.accumulate.max(1)
     }
-}
-
-pub(crate) fn is_empty(data: &Dataset) -> bool {
-    data.rows == 0 || data.width() == 0
 }

@@ -1,29 +1,51 @@
 //! The training step of a data set, traced and compiled: gather a batch, forward, loss, backward, update.
 
 use citius_cpu::{Executable, Inputs, Memory, Options};
-use citius_data::{Dataset, Features, Target};
-use citius_graph::{DType, Graph, Init, Mode, Tensor};
+use citius_data::{Features, Target};
+use citius_graph::{DType, Graph, Init, Mode};
 use citius_nn::{Learning, Module};
 use citius_plan::{Plan, compile};
 
-use crate::settings::Settings;
-use crate::{TrainError, settings};
+use crate::material::{Form, TargetForm};
+use crate::{Material, Settings, TrainError};
 
-/// Traces and compiles the step that learns from `batch` rows of `data`, resident as a whole.
+/// How a batch reaches the step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// `x` and `y` are all rows, and the slot `rows`, i32 `[batch]`, says which to gather.
+    Gathered,
+    /// `x` and `y` are slots for a batch.
+    Given,
+}
+
+/// Traces and compiles the step that learns from `batch` rows.
 ///
-/// Inputs are the tables `x` and `y` and the slot `rows`, i32 `[batch]`; outputs those of [`Learning::record`]. `updates` is the
-/// length of the run, which schedules need.
+/// Inputs are as [`Arrival`] says; outputs those of [`Learning::record`]. `updates` is the length of the run, which schedules need.
 pub fn plan_step(
     model: &dyn Module,
     settings: &Settings,
-    data: &Dataset,
+    form: &Form,
+    arrival: Arrival,
     batch: usize,
     updates: usize,
 ) -> Result<Plan, TrainError> {
     let g = Graph::with_mode(Mode::Train);
-    let rows = g.input_of("rows", &[batch], DType::I32);
-    let prediction = model.forward(&features(&g, data).gathered(&rows));
-    let loss = settings.loss.apply(&prediction, &target(&g, data).gather_rows(&rows));
+    let rows = (arrival == Arrival::Gathered).then(|| g.input_of("rows", &[batch], DType::I32));
+    let input = |name: &str, width: Option<usize>, dtype: DType| {
+        let height = if rows.is_some() { form.rows } else { batch };
+        let table = g.input_of(name, &[height].into_iter().chain(width).collect::<Vec<_>>(), dtype);
+        rows.as_ref().map_or(table.clone(), |rows| table.gather_rows(rows))
+    };
+    let x = match form.bytes {
+        None => input("x", Some(form.width), DType::F32),
+        // in this order: the planner folds it into the gather
+        Some((scale, shift)) => input("x", Some(form.width), DType::U8).to_f32() * scale as f64 + shift as f64,
+    };
+    let y = match form.target {
+        TargetForm::Values(width) => input("y", Some(width), DType::F32),
+        TargetForm::Classes(_) => input("y", None, DType::I32),
+    };
+    let loss = settings.loss.apply(&model.forward(&x), &y);
     let learned = learning(settings, updates).record(&loss)?;
     if let Some(decay) = settings.average {
         // early averages forget faster, so that the first weights do not linger
@@ -48,42 +70,6 @@ fn learning(settings: &Settings, updates: usize) -> Learning {
         .schedule(settings.schedule.clone().over(updates))
         .clip(settings.clip)
         .accumulate(settings.accumulate)
-}
-
-/// The table of features, and how its bytes become numbers.
-struct Table {
-    tensor: Tensor,
-    affine: Option<(f64, f64)>,
-}
-
-impl Table {
-    fn gathered(&self, rows: &Tensor) -> Tensor {
-        let batch = self.tensor.gather_rows(rows);
-        match self.affine {
-            // in this order: the planner folds it into the gather
-            Some((scale, shift)) => batch.to_f32() * scale + shift,
-            None => batch,
-        }
-    }
-}
-
-fn features(g: &Graph, data: &Dataset) -> Table {
-    match &data.features {
-        Features::F32 { width, .. } => {
-            Table { tensor: g.input_of("x", &[data.rows, *width], DType::F32), affine: None }
-        }
-        Features::U8 { width, scale, shift, .. } => Table {
-            tensor: g.input_of("x", &[data.rows, *width], DType::U8),
-            affine: Some((*scale as f64, *shift as f64)),
-        },
-    }
-}
-
-fn target(g: &Graph, data: &Dataset) -> Tensor {
-    match &data.target {
-        Target::Values { width, .. } => g.input_of("y", &[data.rows, *width], DType::F32),
-        Target::Classes { .. } => g.input_of("y", &[data.rows], DType::I32),
-    }
 }
 
 /// Steps of a whole epoch: the full batches, and the smaller one at its end.
@@ -114,24 +100,26 @@ impl EpochSteps {
     pub fn new(
         model: &dyn Module,
         settings: &Settings,
-        data: &Dataset,
+        material: &Material,
         epochs: usize,
         memory: &mut Memory,
         options: Options,
     ) -> Result<EpochSteps, TrainError> {
-        if settings::is_empty(data) {
+        let form = material.form();
+        if form.is_empty() {
             return Err(TrainError::Setting("there are no rows to train on".into()));
         }
-        let updates = settings.updates(data.rows, epochs);
-        let batch = settings.batch_size.clamp(1, data.rows.max(1));
+        let updates = settings.updates(form.rows, epochs);
+        let batch = settings.batch_size.clamp(1, form.rows.max(1));
+        let arrival = if material.resident().is_some() { Arrival::Gathered } else { Arrival::Given };
         let mut compiled = |size: usize, count: usize| match size * count {
             0 => Ok(None),
             _ => {
-                let plan = plan_step(model, settings, data, size, updates)?;
+                let plan = plan_step(model, settings, &form, arrival, size, updates)?;
                 Batches::new(Executable::new(plan, memory, options)?, size, count as u64).map(Some)
             }
         };
-        Ok(EpochSteps { full: compiled(batch, data.rows / batch)?, last: compiled(data.rows % batch, 1)? })
+        Ok(EpochSteps { full: compiled(batch, form.rows / batch)?, last: compiled(form.rows % batch, 1)? })
     }
 
     pub fn per_epoch(&self) -> u64 {
@@ -154,9 +142,10 @@ impl Batches {
     }
 }
 
-/// The tables, to be bound for a run.
-pub(crate) fn tables(data: &Dataset) -> Inputs<'_> {
+/// What is bound for a run: the tables, or nothing where batches are brought.
+pub(crate) fn tables(material: &Material) -> Inputs<'_> {
     let inputs = Inputs::new();
+    let Material::Resident(data) = material else { return inputs };
     let inputs = match &data.features {
         Features::F32 { data, .. } => inputs.f32("x", data),
         Features::U8 { data, .. } => inputs.u8("x", data),

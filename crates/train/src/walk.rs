@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use citius_cpu::{Driver, Flow, Outputs, Slots};
-use citius_data::Order;
+use citius_data::{DataError, FieldMut, Loader, Order};
 
 use crate::events::{Event, Listener};
 use crate::fit::Progress;
@@ -16,16 +16,26 @@ const SAY_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: u64 = 64;
 
 pub(crate) struct Walk<'a, 'b> {
-    pub order: &'a Order,
-    /// Room for a batch.
-    pub rows: &'a mut [u32],
-    /// The step that begins at position `start` of the order.
-    pub first: u64,
-    pub start: u64,
+    pub batches: Bringer<'a>,
+    /// Rows in a batch.
+    pub size: usize,
     pub places: &'a Places,
     pub progress: &'a mut Progress,
     pub view: &'a mut View<'b>,
     pub seen: &'a mut Seen,
+}
+
+/// Who brings the batches.
+pub(crate) enum Bringer<'a> {
+    /// The step gathers rows by number. `drawn`: room for a batch of numbers; `first`: the step that begins at position `start` of
+    /// the order.
+    Order {
+        order: &'a Order,
+        drawn: &'a mut [u32],
+        first: u64,
+        start: u64,
+    },
+    Loader(&'a mut Loader),
 }
 
 /// What is told to the outside, and asked of it.
@@ -45,6 +55,8 @@ pub(crate) struct Seen {
     pub grad_norm: f64,
     /// The first value that is not finite.
     pub trouble: Option<String>,
+    /// Why there is no next batch.
+    pub failure: Option<DataError>,
 }
 
 impl View<'_> {
@@ -55,9 +67,29 @@ impl View<'_> {
 
 impl Driver for Walk<'_, '_> {
     fn feed(&mut self, step: u64, slots: &mut Slots) {
-        let Some(slot) = slots.i32("rows") else { return };
-        let position = self.start + (step - self.first) * self.rows.len() as u64;
-        fill(self.order, position as u32, self.rows, slot);
+        match &mut self.batches {
+            Bringer::Order { order, drawn, first, start } => {
+                let Some(slot) = slots.i32("rows") else { return };
+                let position = *start + (step - *first) * drawn.len() as u64;
+                fill(order, position as u32, drawn, slot);
+            }
+            Bringer::Loader(loader) => loader.show_next(&mut |bytes| slots.will_read(bytes)),
+        }
+    }
+
+    fn fill(&mut self, _: u64, slots: &mut Slots) -> Flow {
+        let Bringer::Loader(loader) = &mut self.batches else { return Flow::Continue };
+        let x = slots.f32("x").map(FieldMut::F32).or_else(|| slots.u8("x").map(FieldMut::U8));
+        let y = slots.f32("y").map(FieldMut::F32).or_else(|| slots.i32("y").map(FieldMut::I32));
+        let (Some(x), Some(y)) = (x, y) else { return Flow::Stop };
+        match loader.next_into(&mut [x, y]) {
+            Ok(Some(_)) => Flow::Continue,
+            Ok(None) => Flow::Stop,
+            Err(error) => {
+                self.seen.failure = Some(error);
+                Flow::Stop
+            }
+        }
     }
 
     fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {
@@ -68,8 +100,8 @@ impl Driver for Walk<'_, '_> {
         let p = &mut *self.progress;
         p.step = step + 1;
         p.in_epoch += 1;
-        p.loss_sum += loss as f64 * self.rows.len() as f64;
-        p.loss_rows += self.rows.len() as u64;
+        p.loss_sum += loss as f64 * self.size as f64;
+        p.loss_rows += self.size as u64;
         p.first_loss.get_or_insert(loss as f64);
         if !(loss.is_finite() && grad_norm.is_finite()) {
             self.seen.trouble = Some(first_trouble(loss, outputs, self.places));

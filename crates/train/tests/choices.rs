@@ -23,7 +23,7 @@ fn every_setting_has_its_line() {
     let expected =
         ["data", "task", "inputs", "rows", "network", "loss", "optimizer", "schedule", "batch", "epochs", "stopping"];
     assert!(expected.iter().all(|what| said.contains(what)), "{said:?}");
-    assert_eq!((t.problem.train.rows, t.problem.test.as_ref().unwrap().rows), (243, 30));
+    assert_eq!((t.problem.train.rows(), t.problem.test.as_ref().unwrap().rows), (243, 30));
     assert!(t.settings.refit && t.settings.patience.is_some());
 }
 
@@ -52,7 +52,7 @@ fn wishes_are_kept() {
 #[test]
 fn few_rows_are_all_trained_on() {
     let t = training(&numbers(12), Wishes::default()).unwrap();
-    assert_eq!((t.problem.train.rows, t.problem.validation.is_none(), t.problem.test.is_none()), (12, true, true));
+    assert_eq!((t.problem.train.rows(), t.problem.validation.is_none(), t.problem.test.is_none()), (12, true, true));
     assert!(t.choices.iter().any(|c| c.why.contains("too few to spare")));
 }
 
