@@ -5,11 +5,14 @@
 //!
 //! ```text
 //! memory.rs    a Dataset in memory
+//! stored.rs    rows of any schema in memory
 //! ```
 
 mod memory;
+pub(crate) mod stored;
 
 pub use memory::InMemory;
+pub use stored::Stored;
 
 use crate::error::DataError;
 use crate::schema::Schema;
