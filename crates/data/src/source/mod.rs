@@ -6,11 +6,17 @@
 //! ```text
 //! memory.rs    a Dataset in memory
 //! stored.rs    rows of any schema in memory
+//! concat.rs    several sources or streams as one
+//! files.rs     patterns for file names; several tables as one
 //! ```
 
+mod concat;
+mod files;
 mod memory;
 pub(crate) mod stored;
 
+pub use concat::{Concat, ConcatStream};
+pub use files::{expand, tables};
 pub use memory::InMemory;
 pub use stored::Stored;
 
