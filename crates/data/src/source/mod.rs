@@ -8,17 +8,22 @@
 //! stored.rs    rows of any schema in memory
 //! concat.rs    several sources or streams as one
 //! files.rs     patterns for file names; several tables as one
+//! text.rs      windows over a text; vocabulary.rs: its tokens by number
 //! ```
 
 mod concat;
 mod files;
 mod memory;
 pub(crate) mod stored;
+mod text;
+mod vocabulary;
 
 pub use concat::{Concat, ConcatStream};
 pub use files::{expand, tables};
 pub use memory::InMemory;
 pub use stored::Stored;
+pub use text::{Predict, Text, TextWindows};
+pub use vocabulary::{Unit, Vocabulary};
 
 use crate::error::DataError;
 use crate::schema::Schema;
