@@ -17,6 +17,10 @@ pub enum DataError {
     #[error("{path}: cannot be read: {source}")]
     Io { path: String, source: std::io::Error },
 
+    /// A file that could not be written; nothing of it is left.
+    #[error("{path}: cannot be written: {problem}")]
+    Write { path: String, problem: String },
+
     /// No byte, or no cell, at all.
     #[error("{file}: {what}; {next}")]
     Empty { file: String, what: String, next: String },

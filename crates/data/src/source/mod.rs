@@ -5,11 +5,30 @@
 //!
 //! ```text
 //! memory.rs    a Dataset in memory
+//! stored.rs    rows of any schema in memory
+//! concat.rs    several sources or streams as one
+//! files.rs     patterns for file names; several tables as one
+//! text.rs      windows over a text; vocabulary.rs: its tokens by number
+//! series.rs    windows over the rows of a table in the order of time; scale.rs: means and deviations
 //! ```
 
+mod concat;
+mod files;
 mod memory;
+mod scale;
+mod series;
+pub(crate) mod stored;
+mod text;
+mod vocabulary;
 
+pub use concat::{Concat, ConcatStream};
+pub use files::{expand, tables};
 pub use memory::InMemory;
+pub use scale::{ColumnScale, SeriesScale};
+pub use series::{Missing, SeriesOptions, SeriesWindows};
+pub use stored::Stored;
+pub use text::{Predict, Text, TextWindows};
+pub use vocabulary::{Unit, Vocabulary};
 
 use crate::error::DataError;
 use crate::schema::Schema;

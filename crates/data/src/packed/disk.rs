@@ -1,0 +1,106 @@
+//! Reading at a position, from several threads at once, of a file that must not change meanwhile.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::error::DataError;
+use crate::file;
+
+/// An open file with its size and age when it was opened.
+pub(super) struct Disk {
+    path: String,
+    #[cfg(unix)]
+    file: File,
+    #[cfg(not(unix))]
+    file: std::sync::Mutex<File>,
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Disk {
+    pub fn open(path: &Path) -> Result<Disk, DataError> {
+        let shown = path.display().to_string();
+        let refuse = |source: io::Error| DataError::Io { path: shown.clone(), source };
+        match fs::metadata(path) {
+            Ok(meta) if meta.is_file() => {}
+            Ok(meta) if !meta.is_dir() => {
+                return Err(DataError::NotAFile {
+                    path: shown,
+                    what: "a pipe or device".into(),
+                    next: "copy its data into a file first".into(),
+                });
+            }
+            // the ordinary reader says what is near, or what to do with a directory
+            _ => return Err(file::read(path).err().unwrap_or_else(|| refuse(io::ErrorKind::Other.into()))),
+        }
+        let file = File::open(path).map_err(refuse)?;
+        let meta = file.metadata().map_err(refuse)?;
+        Ok(Disk {
+            length: meta.len(),
+            modified: meta.modified().ok(),
+            #[cfg(unix)]
+            file,
+            #[cfg(not(unix))]
+            file: std::sync::Mutex::new(file),
+            path: shown,
+        })
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Fills `into` from byte `at` on.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), DataError> {
+        self.read_at(at, into).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => self.changed("it has become shorter"),
+            _ => DataError::Io { path: self.path.clone(), source },
+        })
+    }
+
+    /// The file is as it was when it was opened.
+    pub fn check_unchanged(&self) -> Result<(), DataError> {
+        let meta = self.metadata().map_err(|source| DataError::Io { path: self.path.clone(), source })?;
+        if meta.len() != self.length {
+            return Err(self.changed(&format!("it had {} bytes and has {}", self.length, meta.len())));
+        }
+        if meta.modified().ok() != self.modified {
+            return Err(self.changed("it was written to"));
+        }
+        Ok(())
+    }
+
+    fn changed(&self, how: &str) -> DataError {
+        DataError::Unsupported {
+            file: self.path.clone(),
+            what: format!("the file has changed since it was opened: {how}"),
+            next: "open it again once it is finished".into(),
+        }
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.file.read_exact_at(into, at)
+    }
+
+    #[cfg(unix)]
+    fn metadata(&self) -> io::Result<fs::Metadata> {
+        self.file.metadata()
+    }
+
+    #[cfg(not(unix))]
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file = self.file.lock().map_err(|_| io::Error::other("another thread failed while reading"))?;
+        file.seek(SeekFrom::Start(at))?;
+        file.read_exact(into)
+    }
+
+    #[cfg(not(unix))]
+    fn metadata(&self) -> io::Result<fs::Metadata> {
+        self.file.lock().map_err(|_| io::Error::other("another thread failed while reading"))?.metadata()
+    }
+}

@@ -1,0 +1,102 @@
+//! A file that is there when it is complete, and not before: written under another name beside its place.
+
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::DataError;
+
+/// The file being written. Dropped unfinished, it is removed.
+pub(super) struct Target {
+    path: PathBuf,
+    overwrite: bool,
+    file: BufWriter<NamedTempFile>,
+}
+
+impl Target {
+    pub fn create(path: &Path, overwrite: bool) -> Result<Target, DataError> {
+        let refuse = |problem: String| DataError::Write { path: path.display().to_string(), problem };
+        if path.is_dir() {
+            return Err(refuse("it is a directory; name a file in it".into()));
+        }
+        if !overwrite && path.exists() {
+            return Err(refuse("it exists; choose another name, or allow to overwrite it".into()));
+        }
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        if !folder.is_dir() {
+            return Err(refuse(format!("there is no directory {}; create it first", folder.display())));
+        }
+        let file = temporary(path, folder).map_err(|error| write_error(path, &error))?;
+        Ok(Target { path: path.to_owned(), overwrite, file: BufWriter::with_capacity(1 << 18, file) })
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+        self.file.write_all(bytes).map_err(|error| write_error(&self.path, &error))
+    }
+
+    /// Writes the first bytes anew, sees everything safely to the disk and gives the file its name.
+    pub fn finish(self, head: &[u8]) -> Result<(), DataError> {
+        let Target { path, overwrite, file } = self;
+        let fail = |error: io::Error| write_error(&path, &error);
+        let mut file = file.into_inner().map_err(|error| fail(error.into_error()))?;
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(head)).map_err(fail)?;
+        file.as_file().sync_all().map_err(fail)?;
+        let named = if overwrite { file.persist(&path) } else { file.persist_noclobber(&path) };
+        named.map(drop).map_err(|error| fail(error.error))
+    }
+}
+
+fn temporary(path: &Path, folder: &Path) -> io::Result<NamedTempFile> {
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(path.file_name().unwrap_or_default());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part");
+    // readable for whom the umask lets, as any other file
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
+}
+
+fn write_error(path: &Path, error: &io::Error) -> DataError {
+    let problem = match error.kind() {
+        io::ErrorKind::StorageFull => "the disk is full; free some room or choose another disk".to_owned(),
+        io::ErrorKind::QuotaExceeded => "your share of the disk is used up; free some room".to_owned(),
+        io::ErrorKind::FileTooLarge => "the file grows larger than its disk allows; choose another disk".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => "its disk can only be read; choose another place".to_owned(),
+        io::ErrorKind::AlreadyExists => "it exists by now; choose another name, or allow to overwrite it".to_owned(),
+        _ => error.to_string(),
+    };
+    DataError::Write { path: path.display().to_string(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_too_long_or_a_full_disk_is_said() {
+        let full = write_error(Path::new("a.citius"), &io::Error::from(io::ErrorKind::StorageFull));
+        let want = "a.citius: cannot be written: the disk is full; free some room or choose another disk";
+        assert_eq!(full.to_string(), want);
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Target::create(&dir.path().join("x".repeat(400)), false).is_err());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_came_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let mut target = Target::create(&path, false).unwrap();
+        target.write(b"new").unwrap();
+        std::fs::write(&path, "old").unwrap();
+        let error = target.finish(b"").unwrap_err().to_string();
+        assert!(error.contains("exists by now"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
