@@ -29,7 +29,9 @@ pub use dataset::{Dataset, Features, Target};
 pub use error::DataError;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
 pub use order::Order;
-pub use prepare::{Preparation, PrepareOptions, Task, infer_task};
+pub use prepare::{
+    Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, infer_task,
+};
 pub use schema::{Field, Kind, Schema};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
 pub use source::{InMemory, Rows, Source, Stream};
