@@ -73,6 +73,10 @@ pub enum DataError {
     #[error("{file}: no usable feature columns: {why}")]
     NoFeatures { file: String, why: String },
 
+    /// A setting of the preparation that this table cannot have.
+    #[error("{file}: prepare.{setting}: {problem}; {next}")]
+    Prepare { file: String, setting: String, problem: String, next: String },
+
     /// A line in a file of row numbers.
     #[error("{file}: line {line}: {problem}")]
     RowFile { file: String, line: usize, problem: String },

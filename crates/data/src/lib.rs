@@ -33,7 +33,9 @@ pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_imag
 pub use loader::{Batch, Loader, LoaderOptions, LoaderReport, OnError};
 pub use order::{Order, Sampling, Shard, Weights};
 pub use packed::{PackOptions, PackWriter, PackedFile, pack_source, pack_stream};
-pub use prepare::{Preparation, PrepareOptions, Task, infer_task};
+pub use prepare::{
+    Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, infer_task,
+};
 pub use schema::{Field, Kind, Schema};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
 pub use source::{InMemory, Rows, Source, Stream};

@@ -2,39 +2,65 @@
 //! stored with the model, applied alike to every later file.
 //!
 //! ```text
-//! mod.rs      Preparation: fit, encode, what it tells
-//! task.rs     what kind of answer the target asks for
-//! target.rs   the target column: scale or classes
-//! feature.rs  one feature column: how it is encoded, or why it is dropped
-//! columns.rs  the columns of a new file, found by name or position
-//! moments.rs  mean, deviation, skewness
+//! mod.rs          Preparation: fit, encode, what it tells
+//! options.rs      what a person may decide instead of us
+//! task.rs         what kind of answer the target asks for
+//! target.rs       the target column: scale or classes
+//! used.rs         one feature column that is used: where it is, what it refuses
+//! feature.rs      … how its cells become inputs
+//! fit.rs          … what encoding suits it, or why it is dropped
+//! logarithm.rs    … taken as its logarithm
+//! impute.rs       … with something in its missing cells
+//! scale.rs        … scaled
+//! category.rs     … as the place of its label, hashed, or as an index
+//! select.rs       columns left out: flat, alike, or telling little of the target
+//! mutual.rs       mutual information
+//! pca.rs          principal components of all inputs
+//! eigen.rs        eigenvectors of a symmetric matrix
+//! columns.rs      the columns of a new file, found by name or position
+//! notes.rs        what was chosen, in words
+//! moments.rs      mean, deviation, skewness
+//! correlation.rs  correlation of two columns
 //! ```
 
+mod category;
 mod columns;
+pub(crate) mod correlation;
+mod eigen;
 mod feature;
-mod moments;
+mod fit;
+mod impute;
+mod logarithm;
+pub(crate) mod moments;
+mod mutual;
+mod notes;
+mod options;
+mod pca;
+pub(crate) mod scale;
+mod select;
 mod target;
 mod task;
+mod used;
 
 use serde::{Deserialize, Serialize};
 
+pub use category::Categorical;
+pub use impute::{Fill, Impute};
+pub use options::{ColumnOptions, PrepareOptions};
+pub use pca::Pca;
+pub use scale::Scale;
+pub use select::Select;
 pub use task::{Task, infer_task};
 
 use crate::dataset::{Dataset, Features};
 use crate::error::DataError;
-use crate::suggest;
-use crate::table::{Column, ReadOptions, Table, Values};
-use feature::{Encoding, Fit};
+use crate::table::{ReadOptions, Table};
+use feature::Encoding;
+use fit::Fit;
+use options::refused;
+use pca::Projection;
 use target::TargetColumn;
-
-/// What a person may decide instead of us.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct PrepareOptions {
-    /// The task, or `None` to infer it from the target.
-    pub task: Option<Task>,
-    /// The tokens given as [`ReadOptions::missing`], kept so that later files are read alike.
-    pub missing: Vec<String>,
-}
+use used::{FeatureColumn, not_a_number, refuse_cells};
 
 /// How a table becomes features and target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,15 +72,10 @@ pub struct Preparation {
     missing_tokens: Vec<String>,
     target: TargetColumn,
     features: Vec<FeatureColumn>,
+    /// Of the encoded features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    projection: Option<Projection>,
     notes: Vec<String>,
-}
-
-/// A column that is used.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct FeatureColumn {
-    name: String,
-    index: usize,
-    encoding: Encoding,
 }
 
 impl Preparation {
@@ -63,20 +84,30 @@ impl Preparation {
         table.check()?;
         check_rows(table, rows)?;
         let (target, rows, mut notes) = TargetColumn::fit(table, target, rows, options.task)?;
+        let wishes = options.wishes(table, target.index())?;
 
         let mut fits: Vec<(usize, Fit)> = Vec::new();
-        for (index, column) in table.columns.iter().enumerate() {
+        for (index, (column, wish)) in table.columns.iter().zip(&wishes).enumerate() {
             if index != target.index() {
-                fits.push((index, Fit::column(column, &rows)));
+                refuse_cells(table, index, &rows, wish.refuse_missing(), wish.refuse_negative())?;
+                fits.push((index, Fit::column(column, &rows, wish)));
             }
         }
-        notes.extend(feature_notes(table, &fits));
-        let features: Vec<FeatureColumn> = fits
-            .into_iter()
-            .filter_map(|(index, fit)| {
-                Some(FeatureColumn { name: table.columns[index].name.clone(), index, encoding: fit.encoding? })
-            })
-            .collect();
+        let mut selected = Vec::new();
+        if !options.select.is_empty() {
+            let usable = fits.iter().filter(|(_, fit)| fit.encoding.is_some()).map(|(index, _)| *index).collect();
+            let encoded = |rows: &[u32]| target.encode(table, target.index(), rows);
+            let kept = options.select.apply(table, usable, &rows, encoded, &mut selected)?;
+            fits.iter_mut().filter(|(index, _)| kept.binary_search(index).is_err()).for_each(|(_, fit)| {
+                fit.encoding = None;
+            });
+        }
+        let columns_note = notes.len();
+        notes.extend(notes::of_columns(table, &fits));
+        notes.extend(selected);
+        let inputs = notes::of_inputs(&fits, options);
+        let features: Vec<FeatureColumn> =
+            fits.into_iter().filter_map(|(index, fit)| FeatureColumn::new(table, index, fit, &wishes[index])).collect();
         if features.is_empty() {
             return Err(DataError::NoFeatures {
                 file: table.name.clone(),
@@ -86,14 +117,18 @@ impl Preparation {
                 },
             });
         }
-        let preparation = Preparation {
+        let mut preparation = Preparation {
             header: table.header,
             table_columns: table.columns.len(),
             missing_tokens: options.missing.clone(),
             target,
             features,
+            projection: None,
             notes,
         };
+        let share = preparation.project(table, &rows, options)?;
+        let inputs = notes::with_components(inputs, preparation.features(), share, rows.len());
+        preparation.notes.insert(columns_note, inputs);
         Ok(preparation.with_size_note(rows.len()))
     }
 
@@ -104,12 +139,30 @@ impl Preparation {
 
     /// Number of inputs.
     pub fn features(&self) -> usize {
-        self.features.iter().map(|f| f.encoding.width()).sum()
+        self.projection.as_ref().map_or_else(|| self.encoded_width(), Projection::components)
     }
 
-    /// A name per input: `rooms`, `rooms=(missing)`, `colour=red`, `colour=(other)`.
+    /// A name per input: `rooms`, `rooms=(missing)`, `colour=red`, `colour=(other)`; `component 1` and so on for
+    /// principal components.
     pub fn feature_names(&self) -> Vec<String> {
+        if let Some(projection) = &self.projection {
+            return (1..=projection.components()).map(|k| format!("component {k}")).collect();
+        }
         self.features.iter().flat_map(|feature| feature.encoding.names(&feature.name)).collect()
+    }
+
+    /// The inputs that are whole numbers `0..vocabulary`, to be looked up in a table of vectors: each with its
+    /// vocabulary. 0 is what was not seen in training.
+    pub fn embeddings(&self) -> Vec<(usize, usize)> {
+        let mut offset = 0;
+        let mut found = Vec::new();
+        for feature in &self.features {
+            if let Encoding::Embedding(embedding) = &feature.encoding {
+                found.push((offset, embedding.vocabulary()));
+            }
+            offset += feature.encoding.width();
+        }
+        found
     }
 
     /// Number of outputs: 1, or one per class for [`Task::Classes`].
@@ -144,7 +197,7 @@ impl Preparation {
     /// How to read a later file so that it is taken as the training file was.
     pub fn read_options(&self) -> ReadOptions {
         // Without names, a file that lacks the target has its later columns one place earlier.
-        let told = |f: &&FeatureColumn| f.encoding.is_text() && (self.header || f.index < self.target.index());
+        let told = |f: &&FeatureColumn| f.is_text() && (self.header || f.index < self.target.index());
         let name = |f: &FeatureColumn| f.name.clone();
         let expect_text = self.features.iter().filter(told).map(name).collect();
         ReadOptions {
@@ -193,7 +246,7 @@ impl Preparation {
             notes.push("no header: columns are taken by position".to_owned());
         }
         for (feature, place) in self.features.iter().zip(places) {
-            notes.extend(feature.encoding.unseen_note(&table.columns[place], &feature.name));
+            notes.extend(feature.encoding.unseen_note(&feature.as_trained(&table.columns[place]), &feature.name));
         }
         if let Ok(place) = self.target_column(table) {
             notes.extend(self.target.stop_note(&table.columns[place]));
@@ -205,19 +258,39 @@ impl Preparation {
         columns::find_target(self, table)
     }
 
+    fn encoded_width(&self) -> usize {
+        self.features.iter().map(|f| f.encoding.width()).sum()
+    }
+
     fn encode_rows(&self, table: &Table, rows: &[u32]) -> Result<Vec<f32>, DataError> {
-        let width = self.features();
+        let width = self.encoded_width();
         let places = columns::find_features(self, table)?;
         let mut data = zeros(rows.len(), width)?;
         let mut offset = 0;
         for (feature, place) in self.features.iter().zip(places) {
-            feature
-                .encoding
-                .write(&table.columns[place], rows, &mut data, width, offset)
-                .map_err(|row| not_a_number(table, row, place))?;
+            refuse_cells(table, place, rows, feature.refuse_missing, feature.refuse_negative)?;
+            let column = feature.as_trained(&table.columns[place]);
+            let written = feature.encoding.write(&column, rows, &mut data, width, offset);
+            written.map_err(|row| not_a_number(table, row, place))?;
             offset += feature.encoding.width();
         }
-        Ok(data)
+        match &self.projection {
+            None => Ok(data),
+            Some(projection) if projection.fits(width) => Ok(projection.apply(&data)),
+            Some(_) => Err(DataError::Inconsistent("principal components of other inputs".to_owned())),
+        }
+    }
+
+    /// Fits principal components, if told, and gives their share of the variance.
+    fn project(&mut self, table: &Table, rows: &[u32], options: &PrepareOptions) -> Result<Option<f64>, DataError> {
+        let Some(pca) = &options.pca else { return Ok(None) };
+        if !self.embeddings().is_empty() {
+            let problem = "a column is an index of an embedding, which is not a quantity".to_owned();
+            return Err(refused(table, "pca", problem, "use one-hot, ordinal or hash, or leave pca out"));
+        }
+        let fitted = pca.fit(table, &self.encode_rows(table, rows)?, self.encoded_width())?;
+        self.projection = Some(fitted.projection);
+        Ok(Some(fitted.share))
     }
 
     fn with_size_note(mut self, rows: usize) -> Self {
@@ -254,50 +327,9 @@ fn zeros(rows: usize, width: usize) -> Result<Vec<f32>, DataError> {
     Ok(data)
 }
 
-fn not_a_number(table: &Table, row: usize, column: usize) -> DataError {
-    let cell = match table.columns.get(column).map(|c: &Column| &c.values) {
-        Some(Values::Text { codes, labels }) => {
-            codes.get(row).and_then(|code| labels.get(*code as usize)).map_or("", String::as_str)
-        }
-        _ => "",
-    };
-    DataError::Cell {
-        place: table.place(row, column),
-        problem: format!("{:?} is not a number, and the column was numeric in training", suggest::short(cell)),
-        next: "correct it, or leave the cell empty to mark it as missing".to_owned(),
-    }
-}
-
-/// What was made of the columns: one line for each kind of choice.
-fn feature_notes(table: &Table, fits: &[(usize, Fit)]) -> Vec<String> {
-    let name = |index: &usize| table.columns[*index].name.as_str();
-    let mut notes = Vec::new();
-    let (mut numeric, mut text, mut inputs) = (0, 0, 0);
-    for (_, fit) in fits {
-        if let Some(encoding) = &fit.encoding {
-            inputs += encoding.width();
-            match encoding.is_text() {
-                true => text += 1,
-                false => numeric += 1,
-            }
-        }
-    }
-    notes.push(format!("inputs: {inputs} (numeric columns, standardised: {numeric}; text columns, one-hot: {text})"));
-    // Grouped by what is said, in order of first appearance.
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (index, fit) in fits {
-        for remark in &fit.remarks {
-            match groups.iter_mut().find(|(said, _)| said == remark) {
-                Some((_, names)) => names.push(name(index)),
-                None => groups.push((remark, vec![name(index)])),
-            }
-        }
-    }
-    for (said, names) in groups {
-        notes.push(format!("{said}: {}", suggest::list(names, 12)));
-    }
-    notes
-}
-
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told;

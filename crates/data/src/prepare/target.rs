@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
 use super::task::{Distinct, Task, infer_task, target_error};
+use super::used::not_a_number;
 use crate::dataset::Target;
 use crate::error::DataError;
 use crate::suggest;
@@ -108,7 +109,7 @@ impl TargetColumn {
         }
         Ok(match &self.encoding {
             TargetEncoding::Regression { mean, std } => {
-                let values = column.numbers().map_err(|row| super::not_a_number(table, row, place))?;
+                let values = column.numbers().map_err(|row| not_a_number(table, row, place))?;
                 // Far beyond any scale, yet finite in f32.
                 let scaled = |row: &u32| ((values[*row as usize] - mean) / std).clamp(-1e30, 1e30);
                 Target::Values { data: rows.iter().map(|row| scaled(row) as f32).collect(), width: 1 }

@@ -1,0 +1,57 @@
+//! What was chosen, in words: one line for each kind of choice.
+
+use super::category::Categorical;
+use super::fit::Fit;
+use super::options::PrepareOptions;
+use super::pca;
+use super::scale::Scale;
+use crate::suggest;
+use crate::table::Table;
+
+/// What the encoded columns are: `14 (numeric columns, standardised: 6; text columns, one-hot: 8)`, split at the bracket.
+pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usize, String) {
+    let (mut numeric, mut text, mut inputs) = (0, 0, 0);
+    for (_, fit) in fits {
+        if let Some(encoding) = &fit.encoding {
+            inputs += encoding.width();
+            match encoding.is_text() {
+                true => text += 1,
+                false => numeric += 1,
+            }
+        }
+    }
+    let scaled = options.scale.unwrap_or(Scale::Standard);
+    let encoded = options.categorical.unwrap_or(Categorical::OneHot);
+    (inputs, format!("numeric columns, {scaled}: {numeric}; text columns, {encoded}: {text}"))
+}
+
+/// The note on the inputs of the network; `share` is the variance principal components hold of the encoded columns.
+pub(super) fn with_components(
+    (encoded, columns): (usize, String),
+    inputs: usize,
+    share: Option<f64>,
+    rows: usize,
+) -> String {
+    let Some(share) = share else { return format!("inputs: {inputs} ({columns})") };
+    let sampled = match rows > pca::MOST_ROWS {
+        true => format!(", told from {} of {rows} rows, evenly spread", pca::MOST_ROWS),
+        false => String::new(),
+    };
+    let percent = 100.0 * share;
+    format!("inputs: {inputs} (principal components, {percent:.1}% of the variance of {encoded}{sampled}; {columns})")
+}
+
+/// What was made of the columns, grouped by what is said, in order of first appearance.
+pub(super) fn of_columns(table: &Table, fits: &[(usize, Fit)]) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (index, fit) in fits {
+        let name = table.columns[*index].name.as_str();
+        for remark in &fit.remarks {
+            match groups.iter_mut().find(|(said, _)| said == remark) {
+                Some((_, names)) => names.push(name),
+                None => groups.push((remark, vec![name])),
+            }
+        }
+    }
+    groups.into_iter().map(|(said, names)| format!("{said}: {}", suggest::list(names, 12))).collect()
+}

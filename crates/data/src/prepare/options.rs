@@ -1,0 +1,198 @@
+//! What a person may decide instead of us: the table `[prepare]` of a settings file.
+//!
+//! ```toml
+//! [prepare]
+//! scale = "robust"                      # standard | min-max | robust | none
+//! log = ["population"]                  # log(1 + x); a negative value is an error
+//! signed-log = ["balance"]              # sign(x) · log(1 + |x|)
+//! impute = "median"                     # mean | median | most-frequent | error | { constant = 0 }
+//! categorical = { hash = 16 }           # one-hot | ordinal | embedding | { hash = buckets }
+//! select = { min-variance = 0.01, max-correlation = 0.95, best = 20 }
+//! pca = { variance = 0.95, whiten = true }   # or { components = 8 }
+//!
+//! [prepare.columns.zip]
+//! categorical = "embedding"             # also for a column of numbers
+//! ```
+//!
+//! What is not said stays the automatic choice. The order is: logarithm, missing cells, scale, categories, principal
+//! components; whole columns are selected by their raw values, before all that.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::category::{Categorical, MOST_BUCKETS};
+use super::impute::{Fill, Impute};
+use super::logarithm::Log;
+use super::pca::Pca;
+use super::scale::Scale;
+use super::select::Select;
+use super::task::Task;
+use crate::error::DataError;
+use crate::table::{Table, Values};
+
+/// What a person may decide instead of us.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct PrepareOptions {
+    /// The task, or `None` to infer it from the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// The tokens given as [`crate::ReadOptions::missing`], kept so that later files are read alike.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// The scale of every numeric column; a column whose scale is given takes no logarithm unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    /// Columns taken as `log(1 + x)`; they hold nothing negative.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
+    /// Columns taken as `sign(x) · log(1 + |x|)`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signed_log: Vec<String>,
+    /// What stands for missing cells, in the columns it suits: mean and median are for numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub impute: Option<Impute>,
+    /// How text columns become numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub categorical: Option<Categorical>,
+    /// Which columns are left out.
+    #[serde(skip_serializing_if = "Select::is_empty")]
+    pub select: Select,
+    /// Principal components instead of the inputs themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pca: Option<Pca>,
+    /// Columns that differ from the above, by name or index.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, ColumnOptions>,
+}
+
+/// What is decided for one column.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct ColumnOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub impute: Option<Impute>,
+    /// Takes the column as categories, numbers too, and keeps it even if it looks like an identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub categorical: Option<Categorical>,
+}
+
+/// What is wished for one column, the whole table's wishes and its own taken together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Wish {
+    pub scale: Option<Scale>,
+    pub log: Option<Log>,
+    pub impute: Option<Impute>,
+    pub categorical: Option<Categorical>,
+    /// The scale, the categories are this column's own wish.
+    pub own_scale: bool,
+    pub own_categories: bool,
+}
+
+impl PrepareOptions {
+    /// A wish per column of the table; a wish that does not fit its column is an error.
+    pub(super) fn wishes(&self, table: &Table, target: usize) -> Result<Vec<Wish>, DataError> {
+        let is_text = |index: usize| matches!(table.columns[index].values, Values::Text { .. });
+        let mut wishes: Vec<Wish> = (0..table.columns.len()).map(|index| self.wish_for(is_text(index))).collect();
+        let mut told: BTreeMap<usize, &str> = BTreeMap::new();
+        for (name, own) in &self.columns {
+            let setting = |part: &str| format!("columns.{name}{part}");
+            let index = self.find(table, target, name, &setting(""))?;
+            if let Some(other) = told.insert(index, name) {
+                let problem = format!("the same column as columns.{other}");
+                return Err(refused(table, &setting(""), problem, "say it once"));
+            }
+            let wish = &mut wishes[index];
+            if let Some(categorical) = own.categorical {
+                // Taken as labels now: what the table wishes for labels holds.
+                *wish = Wish { categorical: Some(categorical), own_categories: true, ..self.wish_for(true) };
+            }
+            let labels = is_text(index) || wish.categorical.is_some();
+            if let Some(scale) = own.scale {
+                if labels && wish.categorical != Some(Categorical::Ordinal) {
+                    let next = "leave it out, or say categorical = \"ordinal\"";
+                    return Err(refused(table, &setting(".scale"), "the column holds categories".into(), next));
+                }
+                wish.scale = Some(scale);
+                wish.own_scale = true;
+            }
+            if let Some(impute) = &own.impute {
+                // A number is a label too, where it is said for the column itself.
+                let suits = impute.suits(labels) || (labels && matches!(impute, Impute::Constant(_)));
+                if !suits {
+                    let problem = format!("{impute} does not suit a column of {}", kind(labels));
+                    let next = match labels {
+                        true => "use most-frequent, error or a constant",
+                        false => "use mean, median, most-frequent, error or a number as constant",
+                    };
+                    return Err(refused(table, &setting(".impute"), problem, next));
+                }
+                wish.impute = Some(impute.clone());
+            }
+        }
+        for (names, log, setting) in [(&self.log, Log::Plain, "log"), (&self.signed_log, Log::Signed, "signed-log")] {
+            for name in names {
+                let index = self.find(table, target, name, setting)?;
+                if is_text(index) || wishes[index].categorical.is_some() {
+                    let problem = format!("column {name:?} holds categories");
+                    return Err(refused(table, setting, problem, "logarithms are for columns of numbers"));
+                }
+                if wishes[index].log.replace(log).is_some_and(|before| before != log) {
+                    let problem = format!("column {name:?} is in log and in signed-log");
+                    return Err(refused(table, setting, problem, "keep one of them"));
+                }
+            }
+        }
+        for wish in &wishes {
+            check_wish(table, wish)?;
+        }
+        self.select.check(table)?;
+        Ok(wishes)
+    }
+
+    fn wish_for(&self, labels: bool) -> Wish {
+        Wish {
+            scale: self.scale,
+            log: None,
+            impute: self.impute.clone().filter(|impute| impute.suits(labels)),
+            categorical: self.categorical.filter(|_| labels),
+            own_scale: false,
+            own_categories: false,
+        }
+    }
+
+    fn find(&self, table: &Table, target: usize, name: &str, setting: &str) -> Result<usize, DataError> {
+        let index = table.column(name)?;
+        match index == target {
+            false => Ok(index),
+            true => Err(refused(table, setting, format!("column {name:?} is the target"), "name an input column")),
+        }
+    }
+}
+
+fn check_wish(table: &Table, wish: &Wish) -> Result<(), DataError> {
+    if let Some(Categorical::Hash(buckets)) = wish.categorical
+        && !(1..=MOST_BUCKETS).contains(&buckets)
+    {
+        let problem = format!("{buckets} buckets");
+        return Err(refused(table, "categorical", problem, &format!("use 1 to {MOST_BUCKETS}")));
+    }
+    match wish.impute {
+        Some(Impute::Constant(Fill::Number(value))) if !value.is_finite() => {
+            Err(refused(table, "impute", format!("the constant {value}"), "use a finite number"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A setting this table cannot have.
+pub(super) fn refused(table: &Table, setting: &str, problem: String, next: &str) -> DataError {
+    DataError::Prepare { file: table.name.clone(), setting: setting.to_owned(), problem, next: next.to_owned() }
+}
+
+fn kind(labels: bool) -> &'static str {
+    if labels { "categories" } else { "numbers" }
+}

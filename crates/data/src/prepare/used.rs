@@ -1,0 +1,116 @@
+//! A feature column that is used: where it is, how it is encoded, and what cells it refuses.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::feature::Encoding;
+use super::fit::Fit;
+use super::impute::Impute;
+use super::logarithm::Log;
+use super::options::Wish;
+use super::scale::is_false;
+use crate::error::DataError;
+use crate::suggest;
+use crate::table::{Column, Table, Values};
+
+/// A column that is used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct FeatureColumn {
+    pub name: String,
+    pub index: usize,
+    pub encoding: Encoding,
+    /// Read as numbers, though taken as labels.
+    #[serde(default, skip_serializing_if = "is_false")]
+    numeric: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub refuse_missing: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub refuse_negative: bool,
+}
+
+impl FeatureColumn {
+    /// The column, unless it was dropped.
+    pub(super) fn new(table: &Table, index: usize, fit: Fit, wish: &Wish) -> Option<FeatureColumn> {
+        let encoding = fit.encoding?;
+        let column = &table.columns[index];
+        Some(FeatureColumn {
+            name: column.name.clone(),
+            index,
+            numeric: encoding.is_text() && matches!(column.values, Values::Number(_)),
+            encoding,
+            refuse_missing: wish.refuse_missing(),
+            refuse_negative: wish.refuse_negative(),
+        })
+    }
+
+    /// Read as text in training.
+    pub(super) fn is_text(&self) -> bool {
+        self.encoding.is_text() && !self.numeric
+    }
+
+    /// The column with its labels as training spelled them: `1.0` is `1` where they are numbers.
+    pub(super) fn as_trained<'c>(&self, column: &'c Column) -> Cow<'c, Column> {
+        let Values::Text { codes, labels } = &column.values else { return Cow::Borrowed(column) };
+        if !self.numeric {
+            return Cow::Borrowed(column);
+        }
+        let spelled = |label: &String| match label.parse::<f64>() {
+            Ok(value) if value.is_finite() => (value + 0.0).to_string(),
+            _ => label.clone(),
+        };
+        let labels = labels.iter().map(spelled).collect();
+        Cow::Owned(Column { name: column.name.clone(), values: Values::Text { codes: codes.clone(), labels } })
+    }
+}
+
+impl Wish {
+    pub(super) fn refuse_missing(&self) -> bool {
+        self.impute == Some(Impute::Error)
+    }
+
+    pub(super) fn refuse_negative(&self) -> bool {
+        self.log == Some(Log::Plain)
+    }
+}
+
+/// Refuses a missing or a negative cell where it was told to.
+pub(super) fn refuse_cells(
+    table: &Table,
+    place: usize,
+    rows: &[u32],
+    refuse_missing: bool,
+    refuse_negative: bool,
+) -> Result<(), DataError> {
+    let column = &table.columns[place];
+    let refuse = |row: usize, problem: String, next: &str| {
+        Err(DataError::Cell { place: table.place(row, place), problem, next: next.to_owned() })
+    };
+    let mut cells = rows.iter().map(|row| *row as usize);
+    if refuse_missing && let Some(row) = cells.clone().find(|row| column.is_missing(*row)) {
+        let next = "fill it, leave the row out, or let prepare.impute fill it when training";
+        return refuse(row, "a missing cell, and impute = \"error\" allows none".to_owned(), next);
+    }
+    if refuse_negative {
+        let values = column.numbers().map_err(|row| not_a_number(table, row, place))?;
+        if let Some(row) = cells.find(|row| values[*row] < 0.0) {
+            let problem = format!("{} is negative, and the column is taken as log(1 + x)", values[row]);
+            return refuse(row, problem, "correct it, or put the column in signed-log when training");
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn not_a_number(table: &Table, row: usize, column: usize) -> DataError {
+    let cell = match table.columns.get(column).map(|c: &Column| &c.values) {
+        Some(Values::Text { codes, labels }) => {
+            codes.get(row).and_then(|code| labels.get(*code as usize)).map_or("", String::as_str)
+        }
+        _ => "",
+    };
+    DataError::Cell {
+        place: table.place(row, column),
+        problem: format!("{:?} is not a number, and the column was numeric in training", suggest::short(cell)),
+        next: "correct it, or leave the cell empty to mark it as missing".to_owned(),
+    }
+}
