@@ -149,6 +149,7 @@ impl WishArgs {
             text: d.text.clone(),
             header: d.header,
             delimiter: d.delimiter.clone(),
+            prepare: None,
             hidden: m.hidden.clone().map(|h| h.0),
             activation: m.activation,
             dropout: m.dropout,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use citius_data::PrepareOptions;
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig, name_or_table};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -57,6 +58,8 @@ wishes! {
     /// Whether the first line holds names.
     header: bool,
     delimiter: String,
+    /// How columns become inputs.
+    prepare: PrepareOptions,
 
     hidden: Vec<usize>,
     activation: Activation,

@@ -176,10 +176,9 @@ impl Problem {
             None => None,
         };
         let (splits, told) = split(&table, target, task, wishes)?;
-        let mut learn = [&splits.train[..], &splits.validation[..]].concat();
-        learn.sort_unstable();
-        let prepare = PrepareOptions { task, missing: options.missing.clone() };
-        let preparation = Preparation::fit(&table, target, &learn, &prepare)?;
+        let wished = wishes.prepare.clone().unwrap_or_default();
+        let prepare = PrepareOptions { task: task.or(wished.task), missing: options.missing.clone(), ..wished };
+        let preparation = Preparation::fit(&table, target, &splits.train, &prepare)?;
         let encode = |rows: &[u32]| -> Result<Option<Dataset>, TrainError> {
             let rows = preparation.labelled_rows(&table, rows)?;
             Ok(if rows.is_empty() { None } else { Some(preparation.encode(&table, &rows)?) })
