@@ -19,7 +19,7 @@
 //!             field 0 of all its rows, zeros up to a multiple of 64 bytes, field 1 of all its rows, zeros, …
 //!             for each field of bytes: start u64, length u32, CRC32 u32 of each row, zeros up to 64
 //!             the bytes themselves, zeros up to the page
-//! footer    JSON ([`Metadata`]), then for each block: bytes u64, rows u32, CRC32 of its fields, CRC32 of the rest, 0 u32
+//! footer    JSON (Metadata), then for each block: bytes u64, rows u32, CRC32 of its fields, CRC32 of the rest, 0 u32
 //! ```
 //!
 //! The header page keeps its place, its CRC and the position of the format number in all formats, so that an older

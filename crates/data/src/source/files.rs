@@ -9,8 +9,8 @@ use crate::error::DataError;
 use crate::suggest;
 use crate::table::{MISSING, ReadOptions, Table, Values};
 
-/// The files a pattern names (`*`, `?`, `[a-z]`, `**` for any folders), `part2` before `part10`. A name of a file that is
-/// there is that file, whatever characters it has.
+/// The files a pattern names (`*`, `?`, `[a-z]`, `**` for any folders), `part2` before `part10`. The name of a file that
+/// is there is that file, whatever characters it has.
 pub fn expand(pattern: &str) -> Result<Vec<PathBuf>, DataError> {
     if Path::new(pattern).is_file() {
         return Ok(vec![PathBuf::from(pattern)]);
@@ -99,8 +99,8 @@ fn digits(text: &str) -> &str {
     &text[..end]
 }
 
-/// Tables with the same columns under each other. Columns are matched by name, those without a header by place; a column
-/// that is text in one file is text in all.
+/// Tables with the same columns under each other. Columns are matched by name, those without a header by place; a
+/// column that is text in one file is text in all.
 pub fn tables(paths: &[PathBuf], options: &ReadOptions) -> Result<Table, DataError> {
     let Some((first, rest)) = paths.split_first() else {
         return Err(DataError::Inconsistent("no files to put together".into()));

@@ -58,7 +58,7 @@ pub enum Missing {
     Previous,
 }
 
-/// Rows are windows: `x` f32[length, columns], `y` f32[horizon, targets]; all scaled to mean 0 and deviation 1.
+/// Rows are windows: `x f32[length, columns]`, `y f32[horizon, targets]`; all scaled to mean 0 and deviation 1.
 pub struct SeriesWindows {
     name: String,
     /// `[table rows, columns]`
@@ -139,8 +139,8 @@ impl SeriesWindows {
         first.min(after) as u32..after as u32
     }
 
-    /// Windows for ranges of table rows, apart from each other: no window crosses a border. With `reach_back` the inputs of
-    /// validation and test windows may lie before theirs, as they are known by then.
+    /// Windows for ranges of table rows, apart from each other: no window crosses a border. With `reach_back` the inputs
+    /// of validation and test windows may lie before theirs, as they are known by then.
     pub fn split(
         &self,
         train: Range<usize>,

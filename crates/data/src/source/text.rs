@@ -36,7 +36,7 @@ pub enum Predict {
     Sequence,
 }
 
-/// Rows are windows of `length` tokens, `stride` tokens apart: `x` i32[length], and `y` as [`Predict`] says.
+/// Rows are windows of `length` tokens, `stride` tokens apart: `x i32[length]`, and `y` as [`Predict`] says.
 #[derive(Clone)]
 pub struct TextWindows {
     text: Arc<Text>,
@@ -51,7 +51,7 @@ pub struct TextWindows {
 }
 
 impl Text {
-    /// Reads a text, also as `.gz`. Characters are numbered in their order, those that occur; bytes are their own numbers.
+    /// Reads a text, also as `.gz`. Characters that occur are numbered in their order; bytes are their own numbers.
     pub fn open(path: impl AsRef<Path>, unit: Unit) -> Result<Text, DataError> {
         let path = path.as_ref();
         Text::from_bytes(&file::name(path), file::read(path)?, unit)
@@ -144,7 +144,8 @@ impl TextWindows {
         TextWindows::build(text, length, stride, predict, false, range)
     }
 
-    /// `x` as f32[length · vocabulary], one of each `vocabulary` values 1 and the others 0: for models without embeddings.
+    /// `x f32[length · vocabulary]`, one of each `vocabulary` values 1 and the others 0: for models without
+    /// embeddings.
     pub fn one_hot(self) -> Result<TextWindows, DataError> {
         TextWindows::build(self.text, self.length, self.stride, self.predict, true, self.range)
     }
