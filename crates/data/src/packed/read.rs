@@ -115,11 +115,7 @@ impl PackedFile {
                 next: "read it as a stream, or raise the limit".into(),
             });
         }
-        let read = |rows: Range<u32>, into: &mut [FieldMut<'_>]| {
-            let block = self.starts.partition_point(|start| *start <= rows.start) - 1;
-            self.read(block, into)
-        };
-        Stored::fill(&self.name, &self.metadata.schema, &self.starts, &read)
+        Stored::from_stream(self)
     }
 
     /// Reads every byte and checks it; calls `progress(blocks done, of all)`.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 
-use super::{Rows, Source};
+use super::{Rows, Source, Stream};
 use crate::error::DataError;
 use crate::schema::Schema;
 use crate::slot::{FieldMut, FieldsMut, FieldsRef, Heap, Slot};
@@ -26,6 +26,16 @@ impl Stored {
     pub fn from_source(source: &dyn Source) -> Result<Stored, DataError> {
         let cuts = even_cuts(source.rows(), 4096);
         Stored::fill(source.name(), source.schema(), &cuts, &|rows, into| gather_range(source, rows, into))
+    }
+
+    /// All rows of a stream; on all cores.
+    pub fn from_stream(stream: &dyn Stream) -> Result<Stored, DataError> {
+        let starts = stream.blocks();
+        let read = |rows: Range<u32>, into: &mut [FieldMut<'_>]| match rows.is_empty() {
+            true => Ok(()),
+            false => stream.read(starts.partition_point(|start| *start <= rows.start) - 1, into),
+        };
+        Stored::fill(stream.name(), stream.schema(), starts, &read)
     }
 
     /// Memory for `cuts.last()` rows, filled on all cores: `read` writes the rows between two neighbouring cuts.

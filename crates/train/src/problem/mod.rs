@@ -1,0 +1,180 @@
+//! What is to be learned: a source read, split and encoded, with what must be known to encode later rows alike.
+
+use std::path::Path;
+use std::thread::available_parallelism;
+
+use citius_data::{
+    Dataset, Features, Images, Preparation, PrepareOptions, ReadOptions, SplitOptions, Splits, Table, Target, Task,
+    digits, image_dataset, infer_task, mnist_dir, pixel_mean_std, read_row_file, strata,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Wishes;
+use crate::{Choice, Material, TrainError};
+
+/// Data sets ready to train on.
+pub struct Problem {
+    /// For people.
+    pub name: String,
+    /// For the name of the run's directory.
+    pub stem: String,
+    /// Our own digits.
+    pub embedded: bool,
+    pub task: Task,
+    pub input: Input,
+    pub train: Material,
+    pub validation: Option<Dataset>,
+    pub test: Option<Dataset>,
+    /// What was found and decided.
+    pub choices: Vec<Choice>,
+}
+
+/// How raw rows become inputs, and outputs answers; saved with the model.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Input {
+    Table {
+        preparation: Box<Preparation>,
+    },
+    /// Grey pictures: input = byte · scale + shift.
+    Images {
+        height: usize,
+        width: usize,
+        scale: f32,
+        shift: f32,
+        labels: Vec<String>,
+    },
+}
+
+impl Input {
+    pub fn width(&self) -> usize {
+        match self {
+            Input::Table { preparation } => preparation.features(),
+            Input::Images { height, width, .. } => height.saturating_mul(*width),
+        }
+    }
+
+    pub fn outputs(&self) -> usize {
+        match self {
+            Input::Table { preparation } => preparation.outputs(),
+            Input::Images { labels, .. } => labels.len(),
+        }
+    }
+
+    pub fn task(&self) -> Task {
+        match self {
+            Input::Table { preparation } => preparation.task(),
+            Input::Images { .. } => Task::Classes,
+        }
+    }
+
+    /// Classes in the order of their numbers.
+    pub fn labels(&self) -> &[String] {
+        match self {
+            Input::Table { preparation } => preparation.class_labels(),
+            Input::Images { labels, .. } => labels,
+        }
+    }
+
+    /// Mean and deviation of a numeric target.
+    pub fn target_scale(&self) -> (f64, f64) {
+        match self {
+            Input::Table { preparation } => preparation.target_scale(),
+            Input::Images { .. } => (0.0, 1.0),
+        }
+    }
+}
+
+impl Problem {
+    /// Reads the source that was asked for, the embedded digits if none.
+    pub fn read(wishes: &Wishes) -> Result<Problem, TrainError> {
+        match &wishes.source {
+            None => Problem::digits(60_000, 10_000),
+            Some(path) if path.is_dir() && holds_mnist(path) => Problem::mnist(path),
+            Some(path) => Problem::table(path, wishes),
+        }
+    }
+
+    /// A number that is different for different data: guards a resumed run.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Fnv::default();
+        let form = self.train.form();
+        hash.add(format!("{form:?}").as_bytes());
+        for set in [self.train.resident(), self.validation.as_ref(), self.test.as_ref()].into_iter().flatten() {
+            hash.add(&(set.rows as u64).to_le_bytes());
+            match &set.features {
+                Features::F32 { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
+                Features::U8 { data, .. } => hash.add(data),
+            }
+            match &set.target {
+                Target::Values { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
+                Target::Classes { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
+            }
+        }
+        hash.0
+    }
+
+    /// Training and validation rows together, where they are in memory.
+    pub fn all_rows(&self) -> Option<Dataset> {
+        let train = self.train.resident()?;
+        let mut all = train.clone();
+        let Some(more) = &self.validation else { return Some(all) };
+        all.rows += more.rows;
+        match (&mut all.features, &more.features) {
+            (Features::F32 { data, .. }, Features::F32 { data: more, .. }) => data.extend_from_slice(more),
+            (Features::U8 { data, .. }, Features::U8 { data: more, .. }) => data.extend_from_slice(more),
+            _ => return None,
+        }
+        match (&mut all.target, &more.target) {
+            (Target::Values { data, .. }, Target::Values { data: more, .. }) => data.extend_from_slice(more),
+            (Target::Classes { data, .. }, Target::Classes { data: more, .. }) => data.extend_from_slice(more),
+            _ => return None,
+        }
+        Some(all)
+    }
+}
+
+fn holds_mnist(path: &Path) -> bool {
+    let names = std::fs::read_dir(path).into_iter().flatten().flatten();
+    names.take(10_000).any(|entry| entry.file_name().to_string_lossy().contains("-ubyte"))
+}
+
+/// The name of a file or directory without its extensions; the directory's when the file's says nothing.
+fn stem(path: &Path) -> String {
+    let full = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let name = |p: &Path| p.file_name().map_or("model".into(), |n| n.to_string_lossy().into_owned());
+    let file = name(&full);
+    let stem = file.split('.').find(|part| !part.is_empty()).unwrap_or("model").to_owned();
+    let plain = if stem == "data" { full.parent().map_or(stem, name) } else { stem };
+    plain.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' }).collect()
+}
+
+/// `60,000`
+pub fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// FNV-1a, 64 bits.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ *byte as u64).wrapping_mul(0x100_0000_01B3);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Folders and lists of pictures: decoded, brought to one size, and varied where that was asked for.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use citius_data::picture::{Channels, Output, PictureSource, Pictures, Pipeline, Resize, Size, Transform};
+use citius_data::{SplitOptions, Splits};
+
+use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
+use super::{Problem, count, stem};
+use crate::{Choice, TrainError, Wishes};
+
+/// Sides of the square that pictures become when nobody says otherwise.
+const SIDE: usize = 32;
+/// Pictures whose mean and deviation stand for all.
+const MEASURED: usize = 200;
+
+impl Problem {
+    /// A folder per class, or a list of paths with labels.
+    pub(super) fn pictures(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+        let pictures = open_pictures(path)?;
+        let (name, labels) = (pictures.name().to_owned(), pictures.labels().to_vec());
+        let classes: Vec<u32> = (0..pictures.len()).map(|i| pictures.label(i) as u32).collect();
+        let rows: Vec<u32> = (0..pictures.len() as u32).collect();
+        let share = SplitOptions {
+            validation: wishes.validation.unwrap_or(0.1),
+            test: wishes.test.unwrap_or(0.1),
+            seed: wishes.seed.unwrap_or(0),
+        };
+        let splits = Splits::stratified(&rows, &classes, share)?;
+
+        let side = wishes.size.unwrap_or(SIDE);
+        let resize = || Transform::Resize(Resize { size: Size::Both([side, side]) });
+        let channels = Channels::Rgb;
+        let plain = Pipeline { channels, transforms: vec![resize()], output: Output::U8 };
+        let on_error = wishes.on_error.unwrap_or_default();
+        let measured = PictureSource::new(pictures, plain.clone(), on_error)?;
+        let (mean, std) = mean_and_deviation(&measured, &splits.train)?;
+        let bytes = (1.0 / (255.0 * std), -mean / std);
+
+        let mut choices = vec![
+            Choice::new("data", format!("{name}: {} pictures of {} classes", count(rows.len()), labels.len()), ""),
+            Choice::new("task", format!("{} classes", labels.len()), ""),
+            Choice::new(
+                "inputs",
+                format!("3×{side}×{side} pixels, as (pixel − {mean:.4}) / {std:.4}"),
+                if wishes.size.is_some() { "as told" } else { "small, for a network of plain layers; see --size" },
+            ),
+        ];
+        let judged: Arc<PictureSource> = Arc::new(measured);
+        let (train, constant) = match &wishes.augment {
+            None => (judged.clone(), true),
+            Some(transforms) => {
+                let last = vec![resize()]; // whatever they leave is brought to the size of the network's input
+                let transforms = [transforms.clone(), last].concat();
+                let pipeline = Pipeline { channels, transforms: transforms.clone(), output: Output::U8 };
+                let names: Vec<String> = transforms.iter().map(|t| t.name().to_owned()).collect();
+                choices.push(Choice::new("augment", names.join(", "), "anew in every epoch"));
+                (Arc::new(PictureSource::new(open_pictures(path)?, pipeline, on_error)?), false)
+            }
+        };
+        let input = RowsInput {
+            from: RowsFrom::Pictures { pipeline: plain },
+            schema: citius_data::Source::schema(judged.as_ref()).clone(),
+            bytes,
+            target_scale: (0.0, 1.0),
+        };
+        let parts = Parts { name, stem: stem(path), input, train, judged: judged.clone(), constant, splits, choices };
+        let mut problem = Problem::of_parts(parts, super::loading(wishes), super::room(wishes))?;
+        let skipped = judged.skipped();
+        if let Some((path, why)) = skipped.first() {
+            let told = format!("{} pictures cannot be read, such as {path}: {why}", skipped.len());
+            problem.choices.push(Choice::new("skipped", told, "--on-error skip"));
+        }
+        Ok(problem)
+    }
+}
+
+/// Of `byte / 255` over some of the training pictures.
+fn mean_and_deviation(source: &PictureSource, rows: &[u32]) -> Result<(f32, f32), TrainError> {
+    let every = rows.len().div_ceil(MEASURED).max(1);
+    let some: Vec<u32> = rows.iter().copied().step_by(every).collect();
+    let data = super::rows::dataset_of(source, &some, (1.0, 0.0))?;
+    let citius_data::Features::U8 { data, width, .. } = data.features else { return Ok((0.0, 1.0)) };
+    let images = citius_data::Images { count: some.len(), height: 1, width, pixels: data };
+    Ok(citius_data::pixel_mean_std(&images))
+}

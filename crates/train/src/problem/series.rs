@@ -1,0 +1,66 @@
+//! Windows over a time series: the past predicts what follows, judged on the latest rows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use citius_data::source::{SeriesOptions, SeriesWindows};
+use citius_data::{Source, Table};
+
+use super::rows::{Parts, RowsFrom, RowsInput};
+use super::{Problem, count, read_options, stem};
+use crate::{Choice, TrainError, Wishes};
+
+impl Problem {
+    pub(super) fn series(path: &Path, length: usize, wishes: &Wishes) -> Result<Problem, TrainError> {
+        let table = Table::read(path, &read_options(wishes)?)?;
+        let (stride, horizon) = (wishes.stride.unwrap_or(1), wishes.horizon.unwrap_or(1));
+        // the latest rows are kept for judging, and before them those that decide when to stop
+        let after = |share: f64, end: usize| end - (end as f64 * share.clamp(0.0, 1.0)) as usize;
+        let test = after(wishes.test.unwrap_or(0.2), table.rows);
+        let validation = after(wishes.validation.unwrap_or(0.2), test);
+        let options = SeriesOptions {
+            targets: wishes.target.clone().into_iter().collect(),
+            length,
+            stride,
+            horizon,
+            fit_rows: Some(0..validation),
+            ..SeriesOptions::default()
+        };
+        let windows = SeriesWindows::new(&table, &options)?;
+        let splits = windows.split(0..validation, validation..test, test..table.rows, true)?;
+        let scale = windows.scale().clone();
+        let names = |columns: &[citius_data::source::ColumnScale]| {
+            columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let mut choices = vec![
+            Choice::new("data", format!("{}: {} rows in the order of time", table.name, count(table.rows)), ""),
+            Choice::new("task", format!("the next {horizon} of {}", names(&scale.targets)), "regression"),
+            Choice::new("inputs", format!("{length} rows of {}", names(&scale.columns)), "standardised"),
+            Choice::new("split", "training rows first, then validation, test rows last", "windows cross no border"),
+        ];
+        choices.extend(windows.notes().iter().map(|note| Choice::new("note", note.as_str(), "")));
+        let target_scale = match &scale.targets[..] {
+            [one] => (one.mean, one.deviation),
+            _ => (0.0, 1.0),
+        };
+        let input = RowsInput {
+            from: RowsFrom::Series { length, stride, horizon, scale },
+            schema: flat_target(windows.schema())?,
+            bytes: (1.0, 0.0),
+            target_scale,
+        };
+        let source: Arc<dyn Source> = Arc::new(windows);
+        let (name, stem) = (table.name.clone(), stem(path));
+        let parts = Parts { name, stem, input, train: source.clone(), judged: source, constant: true, splits, choices };
+        Problem::of_parts(parts, super::loading(wishes), super::room(wishes))
+    }
+}
+
+/// A network of plain layers gives one row of numbers: `y` without its shape.
+fn flat_target(schema: &citius_data::Schema) -> Result<citius_data::Schema, TrainError> {
+    let mut fields = schema.fields.clone();
+    for field in fields.iter_mut().filter(|field| field.name == citius_data::schema::TARGET) {
+        field.shape = vec![field.width()];
+    }
+    Ok(citius_data::Schema::new(fields)?)
+}

@@ -1,0 +1,109 @@
+//! Data larger than the memory it may take: read block by block, some blocks kept for judging.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use citius_data::source::Encoded;
+use citius_data::table::open_blocks;
+use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
+
+use super::rows::{RowsInput, SomeBlocks};
+use super::{Input, Problem, count, read_options, stem};
+use crate::material::{Feed, Loaded};
+use crate::{Choice, Material, TrainError, Wishes};
+
+/// Rows that a preparation is fitted on.
+const FITTED: usize = 100_000;
+/// Rows that are enough to judge by.
+const JUDGED: f64 = 20_000.0;
+
+impl Problem {
+    /// A table that is not read as a whole.
+    pub(super) fn table_stream(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+        let options = read_options(wishes)?;
+        let blocks = open_blocks(path, &options)?;
+        let sample = Encoded::sample(blocks.as_ref(), FITTED, wishes.seed.unwrap_or(0))?;
+        let target = sample.column(wishes.target.as_deref().unwrap_or("-1"))?;
+        let wished = wishes.prepare.clone().unwrap_or_default();
+        let task = match &wishes.task {
+            Some(task) => Some(task.parse::<Task>().map_err(TrainError::Setting)?),
+            None => wished.task,
+        };
+        let prepare = PrepareOptions { task, missing: options.missing.clone(), ..wished };
+        let rows: Vec<u32> = (0..sample.rows as u32).collect();
+        let preparation = Preparation::fit(&sample, target, &rows, &prepare)?;
+        let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
+        let size = format!("{}: {} rows, {} columns", blocks.name(), count(all), sample.columns.len());
+        let mut choices = vec![Choice::new("data", size, "")];
+        choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
+        choices.push(Choice::new("fitted", format!("on {} rows of blocks drawn at random", count(sample.rows)), ""));
+        let input = Input::Table { preparation: Box::new(preparation.clone()) };
+        let stream: Arc<dyn Stream> = Arc::new(Encoded::new(blocks, preparation)?);
+        Problem::of_stream(stream, input, (1.0, 0.0), stem(path), choices, wishes)
+    }
+
+    pub(super) fn stream(
+        stream: Arc<dyn Stream>,
+        input: RowsInput,
+        stem: String,
+        choices: Vec<Choice>,
+        wishes: &Wishes,
+    ) -> Result<Problem, TrainError> {
+        let bytes = input.bytes;
+        Problem::of_stream(stream, Input::Rows(Box::new(input)), bytes, stem, choices, wishes)
+    }
+
+    fn of_stream(
+        stream: Arc<dyn Stream>,
+        input: Input,
+        bytes: (f32, f32),
+        stem: String,
+        mut choices: Vec<Choice>,
+        wishes: &Wishes,
+    ) -> Result<Problem, TrainError> {
+        let count_of = stream.blocks().len().saturating_sub(1);
+        let rows = stream.blocks().last().copied().unwrap_or(0);
+        if count_of < 3 {
+            return Err(TrainError::Setting(format!(
+                "{}: is read in {count_of} blocks, too few to keep some for judging; give it more --memory, or pack it with \
+                 `citius data pack`",
+                stream.name()
+            )));
+        }
+        // whole blocks are kept: a few of them, drawn at random
+        let mut order = vec![0; count_of];
+        Order::new(count_of as u32, wishes.seed.unwrap_or(0), u64::MAX).fill(0, &mut order);
+        let kept = |share: Option<f64>| {
+            let wanted = share.unwrap_or((JUDGED / rows as f64).min(0.1)) * count_of as f64;
+            (wanted.ceil() as usize).min(count_of / 3)
+        };
+        let (test, validation) = (kept(wishes.test), kept(wishes.validation));
+        let part = |from: usize, to: usize| {
+            let mut blocks: Vec<usize> = order[from..to].iter().map(|block| *block as usize).collect();
+            blocks.sort_unstable();
+            SomeBlocks::new(stream.clone(), blocks)
+        };
+        let judged = |from: usize, to: usize| match from == to {
+            true => Ok(None),
+            false => part(from, to).dataset(bytes).map(Some),
+        };
+        let (test, validation, train) =
+            (judged(0, test)?, judged(test, test + validation)?, part(test + validation, count_of));
+        let train = Loaded::new(Feed::Stream(Arc::new(train)), bytes, super::loading(wishes))?;
+        let counted = |set: &Option<citius_data::Dataset>| count(set.as_ref().map_or(0, |set| set.rows));
+        let sets =
+            format!("{} train, {} validation, {} test", count(train.form.rows), counted(&validation), counted(&test));
+        choices.push(Choice::new("rows", sets, "blocks drawn at random; training rows are read as they are needed"));
+        Ok(Problem {
+            name: stream.name().to_owned(),
+            stem,
+            embedded: false,
+            task: input.task(),
+            input,
+            train: Material::Loaded(train),
+            validation,
+            test,
+            choices,
+        })
+    }
+}

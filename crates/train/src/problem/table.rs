@@ -1,0 +1,111 @@
+//! A table read, split and encoded in memory.
+
+use std::path::Path;
+
+use citius_data::{
+    Dataset, Preparation, PrepareOptions, ReadOptions, SplitOptions, Splits, Table, Task, infer_task, read_row_file, strata,
+};
+
+use super::{Input, Problem, count, stem};
+use crate::{Choice, Material, TrainError, Wishes};
+
+/// Fewer training rows than this are too few to spare some for validation, or of all rows for a test.
+const MIN_TO_VALIDATE: usize = 50;
+const MIN_TO_TEST: usize = 100;
+/// More rows than this tell nothing more.
+const ENOUGH_TO_JUDGE: f64 = 20_000.0;
+
+impl Problem {
+    pub(super) fn table(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+        let options = read_options(wishes)?;
+        let table = Table::read(path, &options)?;
+        let target = table.column(wishes.target.as_deref().unwrap_or("-1"))?;
+        let task = match &wishes.task {
+            Some(task) => Some(task.parse::<Task>().map_err(TrainError::Setting)?),
+            None => None,
+        };
+        let (splits, told) = split(&table, target, task, wishes)?;
+        let wished = wishes.prepare.clone().unwrap_or_default();
+        let prepare = PrepareOptions { task: task.or(wished.task), missing: options.missing.clone(), ..wished };
+        let preparation = Preparation::fit(&table, target, &splits.train, &prepare)?;
+        let encode = |rows: &[u32]| -> Result<Option<Dataset>, TrainError> {
+            let rows = preparation.labelled_rows(&table, rows)?;
+            Ok(if rows.is_empty() { None } else { Some(preparation.encode(&table, &rows)?) })
+        };
+        let Some(train) = encode(&splits.train)? else {
+            return Err(TrainError::Setting(format!("{}: no training row has a target", table.name)));
+        };
+        let (validation, test) = (encode(&splits.validation)?, encode(&splits.test)?);
+        let size = format!("{}: {} rows, {} columns", table.name, count(table.rows), table.columns.len());
+        let mut choices = vec![Choice::new("data", size, "")];
+        choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
+        let rows = |set: &Option<Dataset>| count(set.as_ref().map_or(0, |s| s.rows));
+        let sets = format!("{} train, {} validation, {} test", count(train.rows), rows(&validation), rows(&test));
+        choices.push(Choice::new("rows", sets, told));
+        Ok(Problem {
+            stem: stem(path),
+            name: table.name.clone(),
+            embedded: false,
+            task: preparation.task(),
+            input: Input::Table { preparation: Box::new(preparation) },
+            train: Material::Resident(train),
+            validation,
+            test,
+            choices,
+        })
+    }
+}
+
+/// How to read a table, from the wishes.
+pub fn read_options(wishes: &Wishes) -> Result<ReadOptions, TrainError> {
+    let delimiter = wishes.delimiter.as_deref().map(str::parse).transpose().map_err(TrainError::Setting)?;
+    Ok(ReadOptions {
+        delimiter,
+        header: wishes.header,
+        missing: wishes.missing.clone().unwrap_or_default(),
+        text: wishes.text.clone().unwrap_or_default(),
+        ..ReadOptions::default()
+    })
+}
+
+/// The rows of each set, and the reason.
+fn split(table: &Table, target: usize, task: Option<Task>, wishes: &Wishes) -> Result<(Splits, String), TrainError> {
+    let labelled: Vec<u32> =
+        (0..table.rows as u32).filter(|row| !table.columns[target].is_missing(*row as usize)).collect();
+    let seed = wishes.seed.unwrap_or(0);
+    let task = match task {
+        Some(task) => task,
+        None => infer_task(table, target, &labelled)?,
+    };
+    let classes = if task == Task::Regression { None } else { Some(strata(table, target)?) };
+    let read = |path: &Option<std::path::PathBuf>| match path {
+        Some(path) => read_row_file(path, table.rows).map(Some),
+        None => Ok(None),
+    };
+    let (train, test) = (read(&wishes.train_rows)?, read(&wishes.test_rows)?);
+    let share = |enough: bool, rows: usize| if enough { f64::min(0.1, ENOUGH_TO_JUDGE / rows as f64) } else { 0.0 };
+    if train.is_some() || test.is_some() {
+        if wishes.test.is_some() {
+            let problem = "--test draws test rows and cannot be used with --train-rows or --test-rows";
+            return Err(TrainError::Setting(problem.to_owned()));
+        }
+        let learn = train.as_ref().map_or(labelled.len().saturating_sub(test.as_ref().map_or(0, Vec::len)), Vec::len);
+        let validation = wishes.validation.unwrap_or_else(|| share(learn >= MIN_TO_VALIDATE, learn));
+        let options = SplitOptions { validation, test: 0.0, seed };
+        let splits = Splits::given(table.rows as u32, train, test, classes.as_deref(), options)?;
+        return Ok((splits, "as given; validation drawn from the training rows".to_owned()));
+    }
+    let test = wishes.test.unwrap_or_else(|| share(labelled.len() >= MIN_TO_TEST, labelled.len()));
+    let learn = labelled.len() as f64 * (1.0 - test);
+    let validation = wishes.validation.unwrap_or_else(|| share(learn as usize >= MIN_TO_VALIDATE, learn as usize));
+    let options = SplitOptions { validation, test, seed };
+    let (splits, how) = match &classes {
+        Some(classes) => {
+            let classes: Vec<u32> = labelled.iter().map(|row| classes[*row as usize]).collect();
+            (Splits::stratified(&labelled, &classes, options)?, "drawn at random, each class in its share")
+        }
+        None => (Splits::random(&labelled, options)?, "drawn at random"),
+    };
+    let few = if splits.validation.is_empty() && wishes.validation.is_none() { "; too few to spare any" } else { "" };
+    Ok((splits, format!("{how}, seed {seed}{few}")))
+}
