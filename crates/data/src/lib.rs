@@ -3,6 +3,7 @@
 //! ```text
 //! file ── table::Table ── prepare::Preparation ── dataset::Dataset ── order::Order ── batches
 //!      └─ idx::Images ───────────────────────────┘
+//! file ── table::TableBlocks ── source::Encoded, larger than memory
 //! ```
 //!
 //! [`Table::read`] reads delimited text, Parquet, Arrow, NPY and NPZ, [`Preparation::fit`] learns from the training rows
@@ -32,6 +33,6 @@ pub use order::Order;
 pub use prepare::{Preparation, PrepareOptions, Task, infer_task};
 pub use schema::{Field, Kind, Schema};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
-pub use source::{InMemory, Rows, Source, Stream};
+pub use source::{Encoded, InMemory, Rows, Source, Stream};
 pub use split::{SplitOptions, Splits, read_row_file, strata};
 pub use table::{Column, Delimiter, MISSING, ReadOptions, Table, TableBlocks, Values, open_blocks};

@@ -13,7 +13,7 @@ const IDENTIFIER: usize = 50;
 /// Beyond this skewness positive values are taken as their logarithm.
 const SKEWED: f64 = 4.0;
 /// No standardised input goes beyond this: a wild value is told from the rest, and stays finite.
-const LIMIT: f64 = 1e6;
+pub(super) const LIMIT: f64 = 1e6;
 
 /// What becomes of a column's cells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -264,6 +264,6 @@ impl Encoding {
 }
 
 /// log(1 + x), continued to negative values, which training had none of, by symmetry.
-fn signed_log(value: f64) -> f64 {
+pub(super) fn signed_log(value: f64) -> f64 {
     value.signum() * value.abs().ln_1p()
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use task::{Task, infer_task};
 
-use crate::dataset::{Dataset, Features};
+use crate::dataset::{Dataset, Features, Target};
 use crate::error::DataError;
 use crate::suggest;
 use crate::table::{Column, ReadOptions, Table, Values};
@@ -297,6 +297,49 @@ fn feature_notes(table: &Table, fits: &[(usize, Fit)]) -> Vec<String> {
         notes.push(format!("{said}: {}", suggest::list(names, 12)));
     }
     notes
+}
+
+/// An input that is a number of one column, standardised; `NaN` is missing, which is 0 and marked in a second input.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct PlainColumn {
+    /// The column in the table.
+    pub place: usize,
+    pub mean: f64,
+    pub std: f64,
+    /// The logarithm is taken first.
+    pub log: bool,
+    /// There is a second input, 1 where missing.
+    pub missing: bool,
+}
+
+impl PlainColumn {
+    /// The input of a number, in the same steps as [`Encoding::write`].
+    #[inline]
+    pub(crate) fn input(&self, value: f64) -> f32 {
+        let value = if self.log { feature::signed_log(value) } else { value };
+        ((value - self.mean) / self.std).clamp(-feature::LIMIT, feature::LIMIT) as f32
+    }
+}
+
+/// For those who encode numbers without a table in between.
+impl Preparation {
+    /// The columns of a table that make the inputs, in their order, and that of the target; `None` unless all inputs
+    /// are plain numbers.
+    pub(crate) fn plain_columns(&self, table: &Table) -> Option<(Vec<PlainColumn>, usize)> {
+        let places = columns::find_features(self, table).ok()?;
+        let plain = |(feature, place): (&FeatureColumn, usize)| match feature.encoding {
+            Encoding::Number { mean, std, log, missing } => Some(PlainColumn { place, mean, std, log, missing }),
+            _ => None,
+        };
+        let inputs = self.features.iter().zip(places).map(plain).collect::<Option<_>>()?;
+        Some((inputs, self.target_column(table).ok()?))
+    }
+
+    /// The target of all rows of a table that holds nothing else.
+    pub(crate) fn encode_target(&self, table: &Table) -> Result<Target, DataError> {
+        let rows: Vec<u32> = (0..table.rows as u32).collect();
+        self.target.encode(table, 0, &rows)
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@
 //!
 //! ```text
 //! memory.rs    a Dataset in memory
+//! encoded.rs   blocks of a table, encoded as they are read
 //! ```
 
+mod encoded;
 mod memory;
 
+pub use encoded::Encoded;
 pub use memory::InMemory;
 
 use crate::error::DataError;
