@@ -33,9 +33,13 @@ pub enum DataError {
     #[error("{file}: {what}; {next}")]
     Unsupported { file: String, what: String, next: String },
 
-    /// A gzip stream that ends early, is damaged, or grows beyond reason.
+    /// A gzip or zstd stream that ends early, is damaged, or grows beyond reason.
     #[error("{file}: {problem}")]
     Gzip { file: String, problem: String },
+
+    /// A file that is read in parts is no longer the one that was opened.
+    #[error("{path}: {what} since it was opened; start again, and leave the file alone while it is read")]
+    Changed { path: String, what: String },
 
     /// A row with too few or too many cells.
     #[error("{file}: line {line} has {found} cells, expected {expected}{hint}")]
@@ -57,7 +61,7 @@ pub enum DataError {
     #[error("{file}: the model needs {missing}; the file has {columns}")]
     MissingColumns { file: String, missing: String, columns: String },
 
-    /// An NPY or IDX file that is cut short, of another kind, or promises the impossible.
+    /// An NPY, NPZ, IDX, Parquet or Arrow file that is cut short, of another kind, or promises the impossible.
     #[error("{file}: not a usable {format} file: {problem}")]
     Binary { file: String, format: &'static str, problem: String },
 

@@ -1,4 +1,4 @@
-//! Bytes from disk, gzip undone, with errors that say what to try instead.
+//! Bytes from disk, gzip and zstd undone, with errors that say what to try instead.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,28 +9,42 @@ use flate2::read::MultiGzDecoder;
 use crate::error::DataError;
 use crate::suggest;
 
-/// A gzip stream may grow to this many bytes whatever it holds …
-const FREE_GROWTH: u64 = 256 << 20;
+/// A compressed file may grow to this many bytes whatever it holds …
+pub(crate) const FREE_GROWTH: u64 = 256 << 20;
 /// … and beyond that to this multiple of its own size: real tables stay far below.
-const MAX_GROWTH: u64 = 200;
+pub(crate) const MAX_GROWTH: u64 = 200;
 /// No deflate stream expands more than about 1032 times.
 const DEFLATE_LIMIT: u64 = 1040;
 
-/// The whole file, decompressed if it is gzip.
+/// The whole file, decompressed if it is gzip or zstd.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
     let bytes = read_raw(path)?;
-    if !is_gzip(&bytes) {
-        return Ok(bytes);
+    Ok(decompress(&name(path), &bytes)?.unwrap_or(bytes))
+}
+
+/// What gzip or zstd bytes hold; `None` where they are neither.
+pub(crate) fn decompress(file: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, DataError> {
+    if is_gzip(bytes) {
+        return expand(file, bytes.len(), MultiGzDecoder::new(bytes), "gzip", "gunzip").map(Some);
     }
-    let limit = FREE_GROWTH.max((bytes.len() as u64).saturating_mul(MAX_GROWTH));
+    if is_zstd(bytes) {
+        let decoder = zstd::Decoder::with_buffer(bytes).map_err(|error| damaged(file, "zstd", &error))?;
+        return expand(file, bytes.len(), decoder, "zstd", "unzstd").map(Some);
+    }
+    Ok(None)
+}
+
+/// Reads to the end, but not beyond reason.
+fn expand(file: &str, size: usize, source: impl Read, format: &str, tool: &str) -> Result<Vec<u8>, DataError> {
+    let limit = FREE_GROWTH.max((size as u64).saturating_mul(MAX_GROWTH));
     let mut out = Vec::new();
-    MultiGzDecoder::new(&bytes[..]).take(limit + 1).read_to_end(&mut out).map_err(|error| gzip_error(path, &error))?;
+    source.take(limit + 1).read_to_end(&mut out).map_err(|error| damaged(file, format, &error))?;
     if out.len() as u64 > limit {
         return Err(DataError::Gzip {
-            file: name(path),
+            file: file.to_owned(),
             problem: format!(
                 "expands more than {MAX_GROWTH} times, refused as it may fill the memory; \
-                 if it is real data, decompress it with gunzip first"
+                 if it is real data, decompress it with {tool} first"
             ),
         });
     }
@@ -49,7 +63,7 @@ pub(crate) fn read_promised(
     let gzip = is_gzip(&bytes);
     let mut source: Box<dyn Read + '_> =
         if gzip { Box::new(MultiGzDecoder::new(&bytes[..])) } else { Box::new(&bytes[..]) };
-    let read_error = |error: io::Error| Promise::File(gzip_error(path, &error));
+    let read_error = |error: io::Error| Promise::File(damaged(&name(path), "gzip", &error));
 
     let mut header = Vec::new();
     (&mut source).take(head as u64).read_to_end(&mut header).map_err(read_error)?;
@@ -93,11 +107,28 @@ pub(crate) fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
 }
 
+/// A name without the ending that says it is compressed.
+pub(crate) fn uncompressed_name(name: &str) -> &str {
+    name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name)
+}
+
 fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
+fn is_zstd(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+}
+
 fn read_raw(path: &Path) -> Result<Vec<u8>, DataError> {
+    check_readable(path)?;
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| open_error(path, error))?;
+    Ok(bytes)
+}
+
+/// A plain file or a pipe, not a directory or a device that never ends.
+pub(crate) fn check_readable(path: &Path) -> Result<fs::Metadata, DataError> {
     let meta = fs::metadata(path).map_err(|error| open_error(path, error))?;
     if meta.is_dir() {
         return Err(DataError::NotAFile {
@@ -116,9 +147,7 @@ fn read_raw(path: &Path) -> Result<Vec<u8>, DataError> {
             next: "copy its data into a file first".into(),
         });
     }
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| open_error(path, error))?;
-    Ok(bytes)
+    Ok(meta)
 }
 
 #[cfg(unix)]
@@ -132,7 +161,7 @@ fn is_pipe(_: &fs::Metadata) -> bool {
     false
 }
 
-fn open_error(path: &Path, source: io::Error) -> DataError {
+pub(crate) fn open_error(path: &Path, source: io::Error) -> DataError {
     let shown = path.display().to_string();
     if source.kind() == io::ErrorKind::NotFound {
         DataError::NotFound { hint: missing_hint(path), path: shown }
@@ -158,8 +187,10 @@ fn first_table_in(dir: &Path) -> Option<String> {
     let mut names = names_in(dir);
     names.sort();
     names.into_iter().find(|name| {
-        let name = name.strip_suffix(".gz").unwrap_or(name);
-        [".csv", ".tsv", ".txt", ".data", ".npy"].iter().any(|ext| name.ends_with(ext))
+        let name = uncompressed_name(name);
+        [".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".arrow", ".feather"]
+            .iter()
+            .any(|ext| name.ends_with(ext))
     })
 }
 
@@ -173,10 +204,10 @@ fn names_in(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-fn gzip_error(path: &Path, error: &io::Error) -> DataError {
+fn damaged(file: &str, format: &str, error: &io::Error) -> DataError {
     let problem = match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the gzip stream ends early".to_owned(),
-        _ => format!("the gzip stream is damaged ({error})"),
+        io::ErrorKind::UnexpectedEof => format!("the {format} stream ends early"),
+        _ => format!("the {format} stream is damaged ({error})"),
     };
-    DataError::Gzip { file: name(path), problem: format!("{problem}; copy or download the file again") }
+    DataError::Gzip { file: file.to_owned(), problem: format!("{problem}; copy or download the file again") }
 }

@@ -3,9 +3,10 @@
 //! ```text
 //! file ── table::Table ── prepare::Preparation ── dataset::Dataset ── order::Order ── batches
 //!      └─ idx::Images ───────────────────────────┘
+//! file ── table::TableBlocks ── source::Encoded, larger than memory
 //! ```
 //!
-//! [`Table::read`] reads delimited text and NPY, [`Preparation::fit`] learns from the training rows
+//! [`Table::read`] reads delimited text, Parquet, Arrow, NPY and NPZ, [`Preparation::fit`] learns from the training rows
 //! how a table becomes numbers, [`Preparation::encode`] makes the [`Dataset`] a trainer gathers
 //! from, and [`Order`] says which row comes when. Every failure is a [`DataError`] that names the
 //! file, the line and what to do; no input makes this crate panic.
@@ -38,6 +39,6 @@ pub use prepare::{
 };
 pub use schema::{Field, Kind, Schema};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
-pub use source::{InMemory, Rows, Source, Stream};
+pub use source::{Encoded, InMemory, Rows, Source, Stream};
 pub use split::{SplitOptions, Splits, read_row_file, strata};
-pub use table::{Column, Delimiter, MISSING, ReadOptions, Table, Values};
+pub use table::{Column, Delimiter, MISSING, ReadOptions, Table, TableBlocks, Values, open_blocks};

@@ -1,6 +1,5 @@
 //! Reading packed files: in blocks, as a stream; rows of bytes, one by one; or all of it into memory.
 
-use std::ops::Range;
 use std::path::Path;
 
 use super::disk::Disk;

@@ -16,6 +16,7 @@
 //! select.rs       columns left out: flat, alike, or telling little of the target
 //! mutual.rs       mutual information
 //! pca.rs          principal components of all inputs
+//! plain.rs        inputs that are plain numbers, without a table in between
 //! eigen.rs        eigenvectors of a symmetric matrix
 //! columns.rs      the columns of a new file, found by name or position
 //! notes.rs        what was chosen, in words
@@ -36,6 +37,7 @@ mod mutual;
 mod notes;
 mod options;
 mod pca;
+mod plain;
 pub(crate) mod scale;
 mod select;
 mod target;
@@ -48,6 +50,7 @@ pub use category::Categorical;
 pub use impute::{Fill, Impute};
 pub use options::{ColumnOptions, PrepareOptions};
 pub use pca::Pca;
+pub(crate) use plain::PlainColumn;
 pub use scale::Scale;
 pub use select::Select;
 pub use task::{Task, infer_task};

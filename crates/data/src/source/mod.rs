@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! memory.rs    a Dataset in memory
+//! encoded.rs   blocks of a table, encoded as they are read
 //! stored.rs    rows of any schema in memory
 //! concat.rs    several sources or streams as one
 //! files.rs     patterns for file names; several tables as one
@@ -13,6 +14,7 @@
 //! ```
 
 mod concat;
+mod encoded;
 mod files;
 mod memory;
 mod scale;
@@ -22,6 +24,7 @@ mod text;
 mod vocabulary;
 
 pub use concat::{Concat, ConcatStream};
+pub use encoded::Encoded;
 pub use files::{expand, tables};
 pub use memory::InMemory;
 pub use scale::{ColumnScale, SeriesScale};

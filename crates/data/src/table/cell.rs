@@ -26,6 +26,19 @@ impl MissingTokens {
         }
     }
 
+    /// Some number means "missing".
+    pub(super) fn has_numbers(&self) -> bool {
+        !self.numbers.is_empty() || self.is_number(f64::INFINITY) || self.is_number(f64::NEG_INFINITY)
+    }
+
+    /// This number means "missing".
+    pub(super) fn is_number(&self, value: f64) -> bool {
+        match value.is_infinite() {
+            true => self.words.iter().any(|word| word.parse() == Ok(value)),
+            false => self.numbers.contains(&value),
+        }
+    }
+
     /// Reads one cell, blanks around it already gone.
     pub(super) fn classify<'a>(&self, cell: &'a str) -> Cell<'a> {
         if is_usual_missing(cell) || self.words.iter().any(|word| word == cell) {

@@ -4,62 +4,91 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
+use super::read::too_many_rows;
 use super::rows::{for_each_row, line_of_row};
 use super::sniff::{Layout, Tally, sniff};
-use super::{Column, Delimiter, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column};
+use super::{
+    Column, Delimiter, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column, select_columns, unique_names,
+};
 use crate::error::{DataError, Place};
 use crate::suggest;
 
 /// Reads a table from text; `name` is used in messages.
 pub(super) fn parse(name: &str, text: &str, options: &ReadOptions) -> Result<Table, DataError> {
-    let missing = MissingTokens::new(&options.missing);
-    let empty = |what: &str, next: &str| DataError::Empty {
-        file: name.to_owned(),
-        what: what.to_owned(),
-        next: next.to_owned(),
+    let plan = Plan::new(name, text, options)?;
+    let line = |offset: usize| line_of_row(text, plan.layout.skip + offset);
+    let source = Source {
+        name,
+        body: &text[plan.layout.skip..],
+        plan: &plan,
+        header: plan.layout.header,
+        first_row: 0,
+        line: &line,
     };
-    let layout = sniff(text, options, &missing).ok_or_else(|| empty("is empty", "a table needs at least one row"))?;
-    if layout.width > MAX_COLUMNS {
-        return Err(DataError::Unsupported {
-            file: name.to_owned(),
-            what: format!("{} cells in a line, not a table", layout.width),
-            next: format!("at most {MAX_COLUMNS} columns are read"),
-        });
+    let table = source.table(source.columns()?)?;
+    match table.rows {
+        0 => Err(no_rows(name)),
+        _ => Ok(table),
     }
-    let source = Source { name, text, layout: &layout, missing: &missing };
-    let names = source.names()?;
-    let kinds = kinds(name, &names, &layout, options)?;
-    let columns = source.columns(kinds)?;
-    let rows = columns.first().map_or(0, |column| column.rows);
-    if rows == 0 {
-        return Err(empty(
-            "has a header but no rows below it",
-            "add rows, or say that the first row is data with --header no",
-        ));
-    }
-    let columns = columns
-        .into_iter()
-        .zip(names)
-        .enumerate()
-        .map(|(index, (column, name))| source.finish(index, name, column))
-        .collect::<Result<_, _>>()?;
-    Ok(Table { name: name.to_owned(), columns, rows, header: layout.header })
 }
 
 /// How a column is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Number,
     Text,
     /// Text because someone said so.
     ForcedText,
+    /// Not asked for.
+    Skipped,
 }
 
-/// What the sample suggests and the options say.
-fn kinds(file: &str, names: &[String], layout: &Layout, options: &ReadOptions) -> Result<Vec<Kind>, DataError> {
+/// What is known about a text before its rows are read.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub layout: Layout,
+    /// Of all columns of the text.
+    pub names: Vec<String>,
+    pub kinds: Vec<Kind>,
+    missing: MissingTokens,
+}
+
+impl Plan {
+    /// What the first rows suggest and the options say.
+    pub(super) fn new(name: &str, text: &str, options: &ReadOptions) -> Result<Plan, DataError> {
+        let missing = MissingTokens::new(&options.missing);
+        let layout = sniff(text, options, &missing).ok_or_else(|| DataError::Empty {
+            file: name.to_owned(),
+            what: "is empty".to_owned(),
+            next: "a table needs at least one row".to_owned(),
+        })?;
+        if layout.width > MAX_COLUMNS {
+            return Err(DataError::Unsupported {
+                file: name.to_owned(),
+                what: format!("{} cells in a line, not a table", layout.width),
+                next: format!("at most {MAX_COLUMNS} columns are read"),
+            });
+        }
+        let mut plan = Plan { layout, names: Vec::new(), kinds: Vec::new(), missing };
+        let line = |offset: usize| line_of_row(text, plan.layout.skip + offset);
+        let body = &text[plan.layout.skip..];
+        let source = Source { name, body, plan: &plan, header: plan.layout.header, first_row: 0, line: &line };
+        plan.names = source.names()?;
+        plan.kinds = kinds(name, &plan, options)?;
+        Ok(plan)
+    }
+
+    /// The names of the columns that are read.
+    pub(super) fn columns(&self) -> Vec<String> {
+        let read = self.names.iter().zip(&self.kinds).filter(|(_, kind)| **kind != Kind::Skipped);
+        read.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+fn kinds(file: &str, plan: &Plan, options: &ReadOptions) -> Result<Vec<Kind>, DataError> {
     let mut kinds: Vec<Kind> =
-        layout.numeric.iter().map(|numeric| if *numeric { Kind::Number } else { Kind::Text }).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        plan.layout.numeric.iter().map(|numeric| if *numeric { Kind::Number } else { Kind::Text }).collect();
+    let names: Vec<&str> = plan.names.iter().map(String::as_str).collect();
     for spec in &options.text {
         kinds[find_column(file, &names, spec)?] = Kind::ForcedText;
     }
@@ -68,66 +97,77 @@ fn kinds(file: &str, names: &[String], layout: &Layout, options: &ReadOptions) -
             *kind = Kind::ForcedText;
         }
     }
+    let mut chosen = select_columns(file, &plan.names, &options.columns)?.into_iter().peekable();
+    for (index, kind) in kinds.iter_mut().enumerate() {
+        if chosen.next_if_eq(&index).is_none() {
+            *kind = Kind::Skipped;
+        }
+    }
     Ok(kinds)
 }
 
-/// The text with everything that is known about it.
-struct Source<'a> {
-    name: &'a str,
-    text: &'a str,
-    layout: &'a Layout,
-    missing: &'a MissingTokens,
+/// Whole rows of a text with everything that is known about it.
+pub(super) struct Source<'a> {
+    pub name: &'a str,
+    pub body: &'a str,
+    pub plan: &'a Plan,
+    /// The first row holds the names.
+    pub header: bool,
+    /// The number of the first row of values, for messages.
+    pub first_row: usize,
+    /// The line of a byte of the body, for messages.
+    pub line: &'a dyn Fn(usize) -> usize,
 }
 
 impl Source<'_> {
     /// Column names: the first row's, made unique, or the indices.
     fn names(&self) -> Result<Vec<String>, DataError> {
         let mut names: Vec<String> = Vec::new();
-        if self.layout.header {
-            let found = for_each_row(self.body(), self.layout.delimiter, |offset, cells| {
+        if self.header {
+            let found = for_each_row(self.body, self.plan.layout.delimiter, |offset, cells| {
                 names = cells.iter().map(|cell| (*cell).to_owned()).collect();
-                ControlFlow::Break((cells.len() != self.layout.width).then_some(offset))
+                ControlFlow::Break((cells.len() != self.plan.layout.width).then_some(offset))
             });
             if let Some(Some(offset)) = found {
                 return Err(self.ragged(offset, names.len(), names.iter().any(|n| n.contains('\n'))));
             }
         }
-        names.resize(self.layout.width, String::new());
-        let mut seen: HashMap<String, usize> = HashMap::new();
-        for (index, name) in names.iter_mut().enumerate() {
-            if name.is_empty() {
-                *name = index.to_string();
-            }
-            let base = name.clone();
-            let mut copy = seen.get(&base).copied().unwrap_or(0);
-            while seen.contains_key(name.as_str()) {
-                copy += 1;
-                *name = format!("{base}.{copy}");
-            }
-            seen.insert(base, copy);
-            seen.entry(name.clone()).or_insert(0);
-        }
+        names.resize(self.plan.layout.width, String::new());
+        unique_names(&mut names);
         Ok(names)
     }
 
-    /// Every column, read again where the whole file says otherwise than its first rows.
-    fn columns(&self, mut kinds: Vec<Kind>) -> Result<Vec<Builder>, DataError> {
-        let columns = self.pass(&kinds)?;
-        let verdicts: Vec<Kind> = columns.iter().map(Builder::verdict).collect();
-        if verdicts == kinds {
+    /// Every column, read again where the whole text says otherwise than its first rows.
+    fn columns(&self) -> Result<Vec<Builder>, DataError> {
+        let columns = self.pass(&self.plan.kinds)?;
+        let verdicts: Vec<Kind> = columns.iter().map(|column| verdict(column.kind, column.tally)).collect();
+        if verdicts == self.plan.kinds {
             return Ok(columns);
         }
         drop(columns);
-        kinds = verdicts;
-        self.pass(&kinds)
+        self.pass(&verdicts)
     }
 
-    fn pass(&self, kinds: &[Kind]) -> Result<Vec<Builder>, DataError> {
+    /// The columns that are read, unless a cell is not what its column is.
+    pub(super) fn table(&self, columns: Vec<Builder>) -> Result<Table, DataError> {
+        let rows = columns.first().map_or(0, |column| column.rows);
+        let columns = columns
+            .into_iter()
+            .zip(&self.plan.names)
+            .enumerate()
+            .filter(|(_, (column, _))| column.kind != Kind::Skipped)
+            .map(|(index, (column, name))| self.finish(index, name.clone(), column))
+            .collect::<Result<_, _>>()?;
+        Ok(Table { name: self.name.to_owned(), columns, rows, header: self.plan.layout.header })
+    }
+
+    /// Reads all rows as columns of these kinds.
+    pub(super) fn pass(&self, kinds: &[Kind]) -> Result<Vec<Builder>, DataError> {
         let mut columns: Vec<Builder> = kinds.iter().map(|kind| Builder::new(*kind)).collect();
         let mut row = 0;
         let mut last = 0;
-        let mut at_header = self.layout.header;
-        let problem = for_each_row(self.body(), self.layout.delimiter, |offset, cells| {
+        let mut at_header = self.header;
+        let problem = for_each_row(self.body, self.plan.layout.delimiter, |offset, cells| {
             last = offset;
             if cells.len() != columns.len() {
                 let open_quote = cells.iter().any(|cell| cell.contains('\n'));
@@ -137,10 +177,10 @@ impl Source<'_> {
                 return ControlFlow::Continue(());
             }
             if row == MISSING as usize {
-                return ControlFlow::Break(self.too_many_rows());
+                return ControlFlow::Break(too_many_rows(self.name));
             }
             for (column, cell) in columns.iter_mut().zip(cells) {
-                column.push(cell, self.missing, row, offset);
+                column.push(cell, &self.plan.missing, row, offset);
             }
             row += 1;
             ControlFlow::Continue(())
@@ -153,11 +193,11 @@ impl Source<'_> {
 
     /// A quote that nothing closes swallows the rest of the file into the last row.
     fn open_quote(&self, last: usize) -> Option<DataError> {
-        let row = self.body()[last..].trim();
-        let open = self.layout.delimiter != Delimiter::Spaces
+        let row = self.body[last..].trim();
+        let open = self.plan.layout.delimiter != Delimiter::Spaces
             && row.contains('\n')
             && row.bytes().filter(|byte| *byte == b'"').count() % 2 == 1;
-        open.then(|| DataError::OpenQuote { file: self.name.to_owned(), line: self.line(last) })
+        open.then(|| DataError::OpenQuote { file: self.name.to_owned(), line: (self.line)(last) })
     }
 
     /// The column, unless some of its cells are not what the others are.
@@ -165,8 +205,8 @@ impl Source<'_> {
         let place = |spot: &Spot| {
             Box::new(Place {
                 file: self.name.to_owned(),
-                line: Some(self.line(spot.offset)),
-                row: spot.row + 1,
+                line: Some((self.line)(spot.offset)),
+                row: self.first_row + spot.row + 1,
                 column: name.clone(),
                 index,
             })
@@ -196,45 +236,48 @@ impl Source<'_> {
         }
         let values = match column.kind {
             Kind::Number => Values::Number(column.numbers),
-            Kind::Text | Kind::ForcedText => Values::Text { codes: column.codes, labels: column.labels },
+            Kind::Text | Kind::ForcedText | Kind::Skipped => {
+                Values::Text { codes: column.codes, labels: column.labels }
+            }
         };
         Ok(Column { name, values })
     }
 
     fn ragged(&self, offset: usize, found: usize, open_quote: bool) -> DataError {
-        let line = self.line(offset);
+        let line = (self.line)(offset);
         let hint = if open_quote {
             "; a quote that opens here may not be closed where it should be".to_owned()
         } else if line == 1 {
             "; if the first line is a title, remove it".to_owned()
         } else {
-            format!("; cells were separated by {}, a cell that holds one needs quotes", self.layout.delimiter)
+            format!("; cells were separated by {}, a cell that holds one needs quotes", self.plan.layout.delimiter)
         };
-        DataError::Ragged { file: self.name.to_owned(), line, expected: self.layout.width, found, hint }
+        DataError::Ragged { file: self.name.to_owned(), line, expected: self.plan.layout.width, found, hint }
     }
+}
 
-    fn too_many_rows(&self) -> DataError {
-        DataError::Unsupported {
-            file: self.name.to_owned(),
-            what: format!("more than {} rows", MISSING - 1),
-            next: "split the file".to_owned(),
-        }
+pub(super) fn no_rows(name: &str) -> DataError {
+    DataError::Empty {
+        file: name.to_owned(),
+        what: "has a header but no rows below it".to_owned(),
+        next: "add rows, or say that the first row is data with --header no".to_owned(),
     }
+}
 
-    fn body(&self) -> &str {
-        &self.text[self.layout.skip..]
-    }
-
-    fn line(&self, offset: usize) -> usize {
-        line_of_row(self.text, self.layout.skip + offset)
+/// What its cells make a column.
+pub(super) fn verdict(kind: Kind, tally: Tally) -> Kind {
+    match kind {
+        Kind::ForcedText | Kind::Skipped => kind,
+        _ if tally.numeric() => Kind::Number,
+        _ => Kind::Text,
     }
 }
 
 /// A column while it is read.
-struct Builder {
+pub(super) struct Builder {
     kind: Kind,
-    rows: usize,
-    tally: Tally,
+    pub rows: usize,
+    pub tally: Tally,
     numbers: Vec<f64>,
     codes: Vec<u32>,
     labels: Vec<String>,
@@ -268,17 +311,16 @@ impl Builder {
         }
     }
 
-    /// What the cells so far make the column.
-    fn verdict(&self) -> Kind {
-        match self.kind {
-            Kind::ForcedText => Kind::ForcedText,
-            _ if self.tally.numeric() => Kind::Number,
-            _ => Kind::Text,
-        }
+    /// An infinite number has been met.
+    pub(super) fn is_infinite(&self) -> bool {
+        self.infinite.is_some()
     }
 
     fn push(&mut self, cell: &str, missing: &MissingTokens, row: usize, offset: usize) {
         self.rows += 1;
+        if self.kind == Kind::Skipped {
+            return;
+        }
         let value = missing.classify(cell);
         self.tally.count(value);
         if self.kind != Kind::Number {

@@ -1,28 +1,50 @@
-//! A table in memory: named columns of numbers or of text, read from delimited text or NPY.
+//! A table in memory: named columns of numbers or of text, read from delimited text, Parquet, Arrow or NumPy's files.
+//! A file larger than memory is read as blocks, each of them a table.
 //!
 //! ```text
-//! mod.rs        Table, Column, Values, ReadOptions; picks the reader
+//! mod.rs        Table, Column, Values, ReadOptions
+//! read.rs       picks the reader by the first bytes; what all readers share
 //! delimited.rs  text → columns, with errors that name line and column
 //! sniff.rs      delimiter, comment lines, header: what the options leave open
 //! rows.rs       text → rows of cells
 //! cell.rs       one cell: missing, number or text
 //! npy.rs        NumPy's array files
+//! npz.rs        several of them in a zip
+//! parquet.rs    Parquet, whole or by row groups
+//! pages.rs      Parquet's bytes, its pages' claims held against reason
+//! arrow.rs      Arrow IPC (Feather), whole or by record batches
+//! columnar.rs   Arrow arrays → columns
+//! blocks.rs     TableBlocks: a file in blocks
+//! lines.rs      delimited text in blocks
+//! watched.rs    an open file that must not change
 //! ```
 
+mod arrow;
+mod blocks;
 mod cell;
+mod columnar;
 mod delimited;
+mod lines;
 mod npy;
+mod npz;
+mod pages;
+mod parquet;
+mod read;
 mod rows;
 mod sniff;
+mod watched;
+
+pub use blocks::{Numbers, TableBlocks, open_blocks};
+pub(crate) use read::concat;
+use read::{join_values, select_columns, unique_names};
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 use crate::error::{DataError, Place};
-use crate::{file, suggest};
+use crate::suggest;
 
 /// The code of a missing cell in a text column.
 pub const MISSING: u32 = u32::MAX;
@@ -74,6 +96,8 @@ pub enum Delimiter {
 /// How to read a table. The default looks at the file and decides.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadOptions {
+    /// Columns to read, by name or index; empty for all. They stay in the order of the file.
+    pub columns: Vec<String>,
     /// The separator, or `None` to find it.
     pub delimiter: Option<Delimiter>,
     /// Whether the first row holds names, or `None` to find out.
@@ -89,23 +113,6 @@ pub struct ReadOptions {
 }
 
 impl Table {
-    /// Reads delimited text (`.csv`, `.tsv`, `.txt`, `.data` …) or NPY, either also as `.gz`.
-    pub fn read(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Table, DataError> {
-        let path = path.as_ref();
-        let bytes = file::read(path)?;
-        Table::from_bytes(&file::name(path), &bytes, options)
-    }
-
-    /// As [`Table::read`], from bytes already in memory; `name` is used in messages.
-    pub fn from_bytes(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Table, DataError> {
-        let plain = name.strip_suffix(".gz").unwrap_or(name);
-        if bytes.starts_with(npy::MAGIC) || (plain.ends_with(".npy") && !bytes.is_empty()) {
-            return npy::parse(name, bytes);
-        }
-        refuse_other_formats(name, bytes)?;
-        delimited::parse(name, text_of(name, bytes)?, options)
-    }
-
     /// The index of a column: by exact name, else by 0-based index; a negative one counts from the end.
     pub fn column(&self, spec: &str) -> Result<usize, DataError> {
         let names: Vec<&str> = self.names().collect();
@@ -242,41 +249,6 @@ fn find_column(file: &str, names: &[&str], spec: &str) -> Result<usize, DataErro
         hint,
         columns: suggest::list(names.iter().copied(), 30),
     })
-}
-
-/// Kinds of files people have, told by their first bytes.
-fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataError> {
-    let known: [(&[u8], &str, &str); 7] = [
-        (b"PK\x03\x04", "a zip, XLSX or NPZ file", "save the table as CSV or NPY"),
-        (b"PAR1", "a Parquet file", "save the table as CSV"),
-        (b"ARROW1", "an Arrow file", "save the table as CSV"),
-        (b"\xd0\xcf\x11\xe0", "an old Excel file", "save the table as CSV"),
-        (b"\x89HDF", "an HDF5 file", "save the table as CSV or NPY"),
-        (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
-        (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
-    ];
-    match known.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
-        None => Ok(()),
-        Some((_, what, next)) => {
-            Err(DataError::Unsupported { file: name.to_owned(), what: (*what).to_owned(), next: (*next).to_owned() })
-        }
-    }
-}
-
-/// The bytes as text without a byte order mark.
-fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
-    if bytes.iter().take(8192).any(|byte| *byte == 0) {
-        return Err(DataError::Unsupported {
-            file: name.to_owned(),
-            what: "binary data, not a table of text".to_owned(),
-            next: "tables are read from delimited text (.csv, .tsv, .txt) and .npy".to_owned(),
-        });
-    }
-    let text = std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
-        file: name.to_owned(),
-        line: rows::line_at(&bytes[..error.valid_up_to()]),
-    })?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The shape is checked against the bytes that are there before anything is allocated.
 
 use super::{Column, MAX_COLUMNS, MISSING, Table, Values};
-use crate::error::{DataError, Place};
+use crate::error::DataError;
 use crate::suggest;
 
 /// The first bytes of every `.npy` file.
@@ -16,37 +16,22 @@ pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Table, DataError> {
     let columns: Vec<Column> = (0..array.columns)
         .map(|column| Column { name: column.to_string(), values: Values::Number(array.column(column)) })
         .collect();
-    for (index, column) in columns.iter().enumerate() {
-        if let Values::Number(values) = &column.values
-            && let Some(row) = values.iter().position(|value| value.is_infinite())
-        {
-            return Err(DataError::Cell {
-                place: Box::new(Place {
-                    file: name.to_owned(),
-                    line: None,
-                    row: row + 1,
-                    column: column.name.clone(),
-                    index,
-                }),
-                problem: "the value is infinite".to_owned(),
-                next: "correct it, or set it to NaN to mark it as missing".to_owned(),
-            });
-        }
-    }
     Ok(Table { name: name.to_owned(), columns, rows: array.rows, header: false })
 }
 
 /// A checked array: `data` holds exactly `rows · columns` items.
-struct Array<'a> {
+pub(super) struct Array<'a> {
     item: Item,
     fortran: bool,
-    rows: usize,
-    columns: usize,
+    pub rows: usize,
+    pub columns: usize,
+    /// One dimension only.
+    pub flat: bool,
     data: &'a [u8],
 }
 
 impl<'a> Array<'a> {
-    fn parse(bytes: &'a [u8]) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let (header, data) = split_header(bytes)?;
         let item = Item::parse(&quoted(value_of(header, "descr")?)?)?;
         let fortran = match value_of(header, "fortran_order")? {
@@ -80,10 +65,10 @@ impl<'a> Array<'a> {
         if columns > MAX_COLUMNS || rows >= MISSING as usize {
             return Err(format!("an array of {rows} × {columns} is too large for a table"));
         }
-        Ok(Array { item, fortran, rows, columns, data })
+        Ok(Array { item, fortran, rows, columns, flat: shape.len() == 1, data })
     }
 
-    fn column(&self, column: usize) -> Vec<f64> {
+    pub(super) fn column(&self, column: usize) -> Vec<f64> {
         let size = self.item.size();
         let (first, step) = match self.fortran {
             true => (column * self.rows, 1),
@@ -229,6 +214,7 @@ impl Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::ReadOptions;
 
     fn npy(header: &str, data: &[u8]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -281,8 +267,9 @@ mod tests {
         assert!(message(&h("'<f8'", "(1, 1, 1)"), &[0; 8]).contains("3 dimensions"));
         assert!(message(&h("'<f8'", "()"), &[0; 8]).contains("0 dimensions"));
         assert!(message("{}", &[]).contains("descr"));
-        let infinite = f64::INFINITY.to_le_bytes();
-        assert!(message(&h("'<f8'", "(1, 1)"), &infinite).contains("row 1"));
+        let infinite = npy(&h("'<f8'", "(1, 1)"), &f64::INFINITY.to_le_bytes());
+        let got = Table::from_bytes("a.npy", &infinite, &ReadOptions::default()).unwrap_err().to_string();
+        assert!(got.contains("row 1") && got.contains("infinite"), "{got}");
         let whole = npy(&h("'<f8'", "(1, 1)"), &[0; 8]);
         for cut in 0..whole.len() {
             assert!(parse("a.npy", &whole[..cut]).is_err());

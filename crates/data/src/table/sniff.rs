@@ -55,6 +55,11 @@ impl Tally {
         self.numbers > 0 && (most || stray)
     }
 
+    pub(super) fn add(&mut self, other: Tally) {
+        self.numbers += other.numbers;
+        self.others += other.others;
+    }
+
     pub(super) fn count(&mut self, cell: Cell) {
         match cell {
             Cell::Missing => {}

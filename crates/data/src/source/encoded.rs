@@ -1,0 +1,296 @@
+//! A table larger than memory, encoded block by block as its preparation says.
+//!
+//! Columns of plain numbers go from the file's own arrays straight into rows of f32; everything else takes the way
+//! through a [`Table`]. Both give the same bits.
+
+use crate::dataset::{Features, Target};
+use crate::error::DataError;
+use crate::prepare::{PlainColumn, Preparation, Task};
+use crate::rng::SplitMix64;
+use crate::schema::{Field, INPUT, Kind, Schema, TARGET};
+use crate::slot::FieldMut;
+use crate::source::Stream;
+use crate::table::{Column, Numbers, Table, TableBlocks, Values, concat};
+
+/// Blocks that a sample is drawn from: enough to see a file that changes along its way.
+const SAMPLE_BLOCKS: usize = 64;
+/// Rows that are turned from columns into rows at a time: their inputs stay in the cache.
+const TILE: usize = 64;
+
+/// Blocks of a table as rows of inputs and targets.
+pub struct Encoded {
+    blocks: Box<dyn TableBlocks>,
+    preparation: Preparation,
+    schema: Schema,
+    plain: Option<Plain>,
+}
+
+/// The short cut: which columns hold the inputs.
+struct Plain {
+    /// In the order of the file: each with the place of its first input in a row.
+    inputs: Vec<(PlainColumn, usize)>,
+    places: Vec<usize>,
+    target: usize,
+}
+
+impl Encoded {
+    /// Fails where the blocks lack a column that the preparation needs.
+    pub fn new(blocks: Box<dyn TableBlocks>, preparation: Preparation) -> Result<Encoded, DataError> {
+        let target = match preparation.task() {
+            Task::Regression | Task::Binary => Field::new(TARGET, Kind::F32, &[preparation.outputs()]),
+            Task::Classes => Field::classes(TARGET, preparation.class_labels().to_vec()),
+        };
+        let schema = Schema::new(vec![Field::new(INPUT, Kind::F32, &[preparation.features()]), target])?;
+        let empty = Table {
+            name: blocks.name().to_owned(),
+            columns: blocks
+                .columns()
+                .into_iter()
+                .map(|name| Column { name, values: Values::Number(Vec::new()) })
+                .collect(),
+            rows: 0,
+            header: blocks.header(),
+        };
+        preparation.encode(&empty, &[])?;
+        let plain = preparation.plain_columns(&empty).map(|(inputs, target)| Plain::new(inputs, target));
+        Ok(Encoded { blocks, preparation, schema, plain })
+    }
+
+    /// About `most_rows` rows of evenly drawn blocks, for fitting a [`Preparation`]; all rows if there are no more.
+    pub fn sample(blocks: &dyn TableBlocks, most_rows: usize, seed: u64) -> Result<Table, DataError> {
+        let count = blocks.blocks().len().saturating_sub(1);
+        let total = blocks.blocks().last().copied().unwrap_or(0) as usize;
+        if total <= most_rows {
+            return concat((0..count).map(|block| blocks.read(block)).collect::<Result<_, _>>()?);
+        }
+        let mut rng = SplitMix64::new(seed);
+        let drawn = count.min(SAMPLE_BLOCKS).min(most_rows.max(1));
+        let mut tables = Vec::new();
+        let mut wanted = most_rows.max(1);
+        for draw in 0..drawn {
+            // One block of each of as many neighbourhoods.
+            let (from, to) = (draw * count / drawn, (draw + 1) * count / drawn);
+            let block = from + rng.below((to - from) as u32) as usize;
+            let table = blocks.read(block)?;
+            let share = wanted.div_ceil(drawn - draw).min(table.rows);
+            wanted -= share;
+            let mut rows: Vec<u32> = (0..table.rows as u32).collect();
+            rng.shuffle(&mut rows);
+            rows.truncate(share);
+            rows.sort();
+            tables.push(pick(&table, &rows));
+        }
+        concat(tables)
+    }
+
+    /// How rows are encoded.
+    pub fn preparation(&self) -> &Preparation {
+        &self.preparation
+    }
+}
+
+impl Stream for Encoded {
+    fn name(&self) -> &str {
+        self.blocks.name()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn blocks(&self) -> &[u32] {
+        self.blocks.blocks()
+    }
+
+    fn read(&self, block: usize, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
+        let starts = self.blocks.blocks();
+        let misfit = || DataError::Inconsistent(format!("{}: buffers of another schema or block", self.name()));
+        let ([FieldMut::F32(x), y], Some([start, end])) = (into, starts.get(block..block.saturating_add(2))) else {
+            return Err(misfit());
+        };
+        let rows = (end - start) as usize;
+        if Some(x.len()) != rows.checked_mul(self.preparation.features()) {
+            return Err(misfit());
+        }
+        if let Some(plain) = &self.plain
+            && let Some(target) = self.read_plain(plain, block, x)?
+        {
+            return copy_target(target, y).ok_or_else(misfit);
+        }
+        let table = self.blocks.read(block)?;
+        let numbers: Vec<u32> = (0..table.rows as u32).collect();
+        self.check_targets(&table, &numbers, *start)?;
+        let data = self.preparation.encode(&table, &numbers).map_err(|error| in_file(error, *start))?;
+        let Features::F32 { data: inputs, .. } = &data.features else { return Err(misfit()) };
+        if inputs.len() != x.len() {
+            return Err(misfit());
+        }
+        x.copy_from_slice(inputs);
+        copy_target(data.target, y).ok_or_else(misfit)
+    }
+}
+
+impl Encoded {
+    /// Writes the inputs from the file's own arrays and gives the target; `None` where the way through a table is
+    /// needed, be it only for its message.
+    fn read_plain(&self, plain: &Plain, block: usize, x: &mut [f32]) -> Result<Option<Target>, DataError> {
+        let width = self.preparation.features();
+        let mut done = 0;
+        let taken = self.blocks.visit_numbers(block, &plain.places, &mut |first, numbers| {
+            let rows = numbers.first().map_or(0, rows_of);
+            let place = (first * width).min(x.len())..((first + rows) * width).min(x.len());
+            done += rows;
+            plain.write(numbers, &mut x[place], width)
+        })?;
+        if !taken || done * width != x.len() {
+            return Ok(None);
+        }
+        let target = self.blocks.read_columns(block, &[plain.target])?;
+        Ok(self.preparation.encode_target(&target).ok())
+    }
+
+    /// Every row has a target: which rows there are was settled when the file was opened.
+    fn check_targets(&self, table: &Table, rows: &[u32], start: u32) -> Result<(), DataError> {
+        let labelled = self.preparation.labelled_rows(table, rows)?;
+        let first = labelled.iter().zip(rows).position(|(with, row)| with != row).unwrap_or(labelled.len());
+        if first == rows.len() {
+            return Ok(());
+        }
+        let column = table.column(self.preparation.target_name()).unwrap_or(0);
+        let error = DataError::Cell {
+            place: table.place(first, column),
+            problem: "the target is missing".to_owned(),
+            next: "remove the row from the file, a file read in blocks is trained on as it stands".to_owned(),
+        };
+        Err(in_file(error, start))
+    }
+}
+
+impl Plain {
+    fn new(inputs: Vec<PlainColumn>, target: usize) -> Plain {
+        let mut at = 0;
+        let mut inputs: Vec<(PlainColumn, usize)> = inputs
+            .into_iter()
+            .map(|column| {
+                let first = at;
+                at += 1 + column.missing as usize;
+                (column, first)
+            })
+            .collect();
+        inputs.sort_by_key(|(column, _)| column.place);
+        let places = inputs.iter().map(|(column, _)| column.place).collect();
+        Plain { inputs, places, target }
+    }
+
+    /// Columns to rows, a tile of rows at a time; `false` if a value is infinite or the columns do not fit.
+    fn write(&self, numbers: &[Numbers<'_>], x: &mut [f32], width: usize) -> bool {
+        let rows = x.len() / width.max(1);
+        let fit = numbers.len() == self.inputs.len() && numbers.iter().all(|values| rows_of(values) == rows);
+        let mut tiles = x.chunks_mut(TILE * width.max(1)).zip((0..rows).step_by(TILE));
+        fit && tiles.all(|(tile, first)| {
+            let rows = first..first + tile.len() / width;
+            let mut columns = self.inputs.iter().zip(numbers);
+            columns.all(|((column, at), values)| match values {
+                Numbers::F32(values) => write_column(column, &values[rows.clone()], |v| v as f64, tile, *at, width),
+                Numbers::F64(values) => write_column(column, &values[rows.clone()], |v| v, tile, *at, width),
+                Numbers::I32(values) => write_column(column, &values[rows.clone()], |v| v as f64, tile, *at, width),
+                Numbers::I64(values) => write_column(column, &values[rows.clone()], |v| v as f64, tile, *at, width),
+            })
+        })
+    }
+}
+
+/// One column of a tile; `false` if a value is infinite.
+#[inline]
+fn write_column<T: Copy>(
+    column: &PlainColumn,
+    values: &[T],
+    wide: impl Fn(T) -> f64,
+    tile: &mut [f32],
+    at: usize,
+    width: usize,
+) -> bool {
+    let mut inputs = [0f32; TILE];
+    let mut finite = true;
+    if column.log {
+        for (input, value) in inputs.iter_mut().zip(values) {
+            let value = wide(*value);
+            finite &= !value.is_infinite();
+            *input = if value.is_nan() { 0.0 } else { column.input(value) };
+        }
+    } else {
+        // Without a branch, so that several values are done at once.
+        for (input, value) in inputs.iter_mut().zip(values) {
+            let value = wide(*value);
+            finite &= value.abs() != f64::INFINITY;
+            let finished = column.scaled(value);
+            *input = if value.is_nan() { 0.0 } else { finished };
+        }
+    }
+    for (row, input) in tile.chunks_exact_mut(width).zip(&inputs) {
+        row[at] = *input;
+    }
+    if column.missing {
+        for (row, value) in tile.chunks_exact_mut(width).zip(values) {
+            row[at + 1] = wide(*value).is_nan() as u8 as f32;
+        }
+    }
+    finite
+}
+
+fn rows_of(numbers: &Numbers<'_>) -> usize {
+    match numbers {
+        Numbers::F32(values) => values.len(),
+        Numbers::F64(values) => values.len(),
+        Numbers::I32(values) => values.len(),
+        Numbers::I64(values) => values.len(),
+    }
+}
+
+fn copy_target(target: Target, y: &mut FieldMut<'_>) -> Option<()> {
+    match (target, y) {
+        (Target::Values { data, .. }, FieldMut::F32(y)) if data.len() == y.len() => y.copy_from_slice(&data),
+        (Target::Classes { data, .. }, FieldMut::I32(y)) if data.len() == y.len() => y.copy_from_slice(&data),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The rows of a block's messages, counted in the file.
+fn in_file(mut error: DataError, start: u32) -> DataError {
+    if let DataError::Cell { place, .. } = &mut error {
+        place.row += start as usize;
+    }
+    error
+}
+
+/// Some rows of a table.
+fn pick(table: &Table, rows: &[u32]) -> Table {
+    let values = |values: &Values| match values {
+        Values::Number(values) => Values::Number(rows.iter().map(|row| values[*row as usize]).collect()),
+        Values::Text { codes, labels } => {
+            // Only the labels of these rows, in order of first appearance.
+            let mut renamed = vec![u32::MAX; labels.len()];
+            let mut kept: Vec<String> = Vec::new();
+            let codes = rows.iter().map(|row| match codes[*row as usize] {
+                crate::table::MISSING => crate::table::MISSING,
+                code => {
+                    let new = &mut renamed[code as usize];
+                    if *new == u32::MAX {
+                        *new = kept.len() as u32;
+                        kept.push(labels[code as usize].clone());
+                    }
+                    *new
+                }
+            });
+            Values::Text { codes: codes.collect(), labels: kept }
+        }
+    };
+    let column = |column: &Column| Column { name: column.name.clone(), values: values(&column.values) };
+    Table {
+        name: table.name.clone(),
+        columns: table.columns.iter().map(column).collect(),
+        rows: rows.len(),
+        header: table.header,
+    }
+}

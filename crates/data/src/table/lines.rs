@@ -1,0 +1,248 @@
+//! Delimited text in blocks. Opening it reads it once: where records end, how many there are, and what each column
+//! holds over the whole file, so that a column is of one kind in every block.
+
+use std::ops::Range;
+
+use super::blocks::TableBlocks;
+use super::delimited::{Kind, Plan, Source, no_rows, verdict};
+use super::read::{parallel, text_of, too_many_rows};
+use super::rows::line_of_row;
+use super::sniff::Tally;
+use super::watched::Watched;
+use super::{Delimiter, MISSING, ReadOptions, Table};
+use crate::error::DataError;
+
+/// A block goes to the end of the record in which it reaches this size.
+const BLOCK_BYTES: u64 = 4 << 20;
+/// A longer record is a quote that is never closed.
+const LONGEST_RECORD: u64 = 64 << 20;
+/// How much is read at a time while records are looked for.
+const STEP: u64 = 1 << 20;
+
+/// Opens a text for reading in blocks.
+pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> Result<LineBlocks, DataError> {
+    let head = file.read(0, file.len().min(BLOCK_BYTES) as usize)?;
+    let whole = head.len() as u64 == file.len();
+    let end = head.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).filter(|_| !whole);
+    let text = text_of(name, &head[..end.map_or(head.len(), |end| end + 1)])?;
+    let plan = Plan::new(name, text, options)?;
+    let mark = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    let start = (mark + plan.layout.skip) as u64;
+
+    let ranges = find_blocks(name, &file, start, plan.layout.delimiter, BLOCK_BYTES)?;
+    let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new() };
+    let counts = parallel(blocks.ranges.len(), |block| blocks.count(block))?;
+    blocks.settle(counts)?;
+    Ok(blocks)
+}
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+pub(super) struct LineBlocks {
+    name: String,
+    file: Watched,
+    plan: Plan,
+    /// The bytes of each block.
+    ranges: Vec<Range<u64>>,
+    starts: Vec<u32>,
+}
+
+/// What a block holds.
+struct Count {
+    rows: usize,
+    tallies: Vec<Tally>,
+    /// Some number is infinite.
+    infinite: bool,
+}
+
+impl TableBlocks for LineBlocks {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn columns(&self) -> Vec<String> {
+        self.plan.columns()
+    }
+
+    fn header(&self) -> bool {
+        self.plan.layout.header
+    }
+
+    fn blocks(&self) -> &[u32] {
+        &self.starts
+    }
+
+    fn read(&self, block: usize) -> Result<Table, DataError> {
+        if block + 1 >= self.starts.len() {
+            return Err(DataError::Inconsistent(format!("{}: no block {block}", self.name)));
+        }
+        self.with_source(block, self.starts[block] as usize, |source| source.table(source.pass(&self.plan.kinds)?))
+    }
+}
+
+impl LineBlocks {
+    /// The text of a block; its first row is the `first_row`-th of the file.
+    fn with_source<T>(
+        &self,
+        block: usize,
+        first_row: usize,
+        read: impl FnOnce(&Source<'_>) -> Result<T, DataError>,
+    ) -> Result<T, DataError> {
+        let range = &self.ranges[block];
+        let bytes = self.file.read(range.start, (range.end - range.start) as usize)?;
+        let lines_before = || lines_before(&self.file, range.start);
+        let text = std::str::from_utf8(&bytes).map_err(|error| DataError::NotUtf8 {
+            file: self.name.clone(),
+            line: lines_before() + super::rows::line_at(&bytes[..error.valid_up_to()]),
+        })?;
+        read(&Source {
+            name: &self.name,
+            body: text,
+            plan: &self.plan,
+            header: self.plan.layout.header && range.start == self.ranges[0].start,
+            first_row,
+            line: &|offset| lines_before() + line_of_row(text, offset),
+        })
+    }
+
+    fn count(&self, block: usize) -> Result<Count, DataError> {
+        self.with_source(block, 0, |source| {
+            let columns = source.pass(&self.plan.kinds)?;
+            Ok(Count {
+                rows: columns.first().map_or(0, |column| column.rows),
+                tallies: columns.iter().map(|column| column.tally).collect(),
+                infinite: columns.iter().any(|column| column.is_infinite()),
+            })
+        })
+    }
+
+    /// Row numbers and the kinds of columns, from what all blocks hold.
+    fn settle(&mut self, counts: Vec<Count>) -> Result<(), DataError> {
+        let mut total: Vec<Tally> = vec![Tally::default(); self.plan.kinds.len()];
+        for count in &counts {
+            total.iter_mut().zip(&count.tallies).for_each(|(total, tally)| total.add(*tally));
+        }
+        for (kind, tally) in self.plan.kinds.iter_mut().zip(total) {
+            *kind = verdict(*kind, tally);
+        }
+        let mut full = counts.iter().map(|count| count.rows > 0);
+        self.ranges.retain(|_| full.next().unwrap_or(false));
+        let counts: Vec<Count> = counts.into_iter().filter(|count| count.rows > 0).collect();
+        let mut rows = 0;
+        self.starts = vec![0];
+        for count in &counts {
+            rows += count.rows;
+            if rows >= MISSING as usize {
+                return Err(too_many_rows(&self.name));
+            }
+            self.starts.push(rows as u32);
+        }
+        if rows == 0 {
+            return Err(no_rows(&self.name));
+        }
+        // Reading the block says which cell is wrong, and where.
+        for (block, count) in counts.iter().enumerate() {
+            let stray = |(kind, tally): (&Kind, &Tally)| *kind == Kind::Number && tally.others > 0;
+            if count.infinite || self.plan.kinds.iter().zip(&count.tallies).any(stray) {
+                self.read(block)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of blocks of at least `size`, each ending with a record.
+fn find_blocks(
+    name: &str,
+    file: &Watched,
+    start: u64,
+    delimiter: Delimiter,
+    size: u64,
+) -> Result<Vec<Range<u64>>, DataError> {
+    let mut records = Records::new(delimiter);
+    let mut blocks = Vec::new();
+    let (mut block, mut record) = (start, start);
+    let mut at = start;
+    while at < file.len() {
+        let bytes = file.read(at, (file.len() - at).min(STEP) as usize)?;
+        for (byte, offset) in bytes.iter().zip(at..) {
+            let after_end = records.ended();
+            records.step(*byte);
+            // `\r\n` ends one record, not two.
+            if after_end && *byte != b'\n' {
+                record = offset;
+                if record - block >= size {
+                    blocks.push(block..record);
+                    block = record;
+                }
+            }
+        }
+        at += bytes.len() as u64;
+        if at - record > LONGEST_RECORD {
+            return Err(DataError::OpenQuote { file: name.to_owned(), line: lines_before(file, record) + 1 });
+        }
+    }
+    if block < file.len() {
+        blocks.push(block..file.len());
+    }
+    Ok(blocks)
+}
+
+/// Where records end, by the rules of the `csv` crate: quotes count at the start of a cell only.
+struct Records {
+    delimiter: Option<u8>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    RecordStart,
+    CellStart,
+    Cell,
+    Quoted,
+    /// Behind a quote in a quoted cell: its end, or the first of two.
+    Quote,
+}
+
+impl Records {
+    fn new(delimiter: Delimiter) -> Records {
+        let delimiter = match delimiter {
+            Delimiter::Comma => Some(b','),
+            Delimiter::Semicolon => Some(b';'),
+            Delimiter::Tab => Some(b'\t'),
+            // Quoted cells end with their line.
+            Delimiter::Spaces => None,
+        };
+        Records { delimiter, state: State::CellStart }
+    }
+
+    fn ended(&self) -> bool {
+        self.state == State::RecordStart
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.state = match (self.state, byte) {
+            (State::Quoted, b'"') => State::Quote,
+            (State::Quoted, _) => State::Quoted,
+            (State::Quote, b'"') => State::Quoted,
+            (_, b'\n' | b'\r') => State::RecordStart,
+            (State::RecordStart | State::CellStart, b'"') if self.delimiter.is_some() => State::Quoted,
+            (_, byte) if Some(byte) == self.delimiter => State::CellStart,
+            _ => State::Cell,
+        };
+    }
+}
+
+/// The number of line ends before a byte; for messages, so an error of reading does not matter.
+fn lines_before(file: &Watched, end: u64) -> usize {
+    let (mut lines, mut at, mut carriage) = (0, 0, false);
+    while at < end {
+        let Ok(bytes) = file.read(at, (end - at).min(STEP) as usize) else { break };
+        for byte in &bytes {
+            lines += (*byte == b'\r' || (*byte == b'\n' && !carriage)) as usize;
+            carriage = *byte == b'\r';
+        }
+        at += bytes.len() as u64;
+    }
+    lines
+}
