@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! file ── table::Table ── prepare::Preparation ── dataset::Dataset ── order::Order ── batches
-//!      └─ idx::Images ───────────────────────────┘
+//!      ├─ idx::Images, cifar::Cifar ────────────┘
+//!      └─ picture::PictureSource ── batches
 //! ```
 //!
 //! [`Table::read`] reads delimited text and NPY, [`Preparation::fit`] learns from the training rows
@@ -10,12 +11,14 @@
 //! from, and [`Order`] says which row comes when. Every failure is a [`DataError`] that names the
 //! file, the line and what to do; no input makes this crate panic.
 
+pub mod cifar;
 pub mod dataset;
 pub mod digits;
 pub mod error;
 mod file;
 pub mod idx;
 pub mod order;
+pub mod picture;
 pub mod prepare;
 pub mod rng;
 pub mod schema;
@@ -25,10 +28,12 @@ pub mod split;
 mod suggest;
 pub mod table;
 
+pub use cifar::{Cifar, read_cifar};
 pub use dataset::{Dataset, Features, Target};
 pub use error::DataError;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
 pub use order::Order;
+pub use picture::{Grid, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
 pub use prepare::{Preparation, PrepareOptions, Task, infer_task};
 pub use schema::{Field, Kind, Schema};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
