@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use citius_cpu::{Isa, Options};
+use citius_data::OnError;
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig};
-use citius_train::Wishes;
+use citius_train::{Bytes, SourceKind, Wishes, Workers};
 use clap::Args;
 
 use crate::bench::IsaName;
@@ -12,8 +13,9 @@ use crate::error::Failure;
 
 #[derive(Args)]
 pub struct WishArgs {
-    /// A table (.csv, .tsv, .txt, .data, .npy, also .gz), or a directory with the four MNIST files;
-    /// without it, digits drawn by citius itself
+    /// A table (.csv, .tsv, .txt, .npy, .npz, .parquet, .arrow …, also .gz and .zst; several as 'part-*.csv'), a packed
+    /// file (.citius), a folder of pictures per class, a directory of MNIST's or CIFAR's files, or a text; without it,
+    /// digits drawn by citius itself
     pub source: Option<PathBuf>,
     /// Settings as TOML, the flags' names as keys; flags go before it
     #[arg(long, value_name = "F.toml")]
@@ -59,6 +61,51 @@ struct DataArgs {
     /// comma, semicolon, tab or spaces [default: found out]
     #[arg(long)]
     delimiter: Option<String>,
+    /// table, pictures, series or text [default: found out]
+    #[arg(long, value_parser = source_kind)]
+    kind: Option<SourceKind>,
+    /// Rows of a series, or characters of a text, that predict what follows
+    #[arg(long, value_name = "N")]
+    window: Option<usize>,
+    /// From one window to the next [default: 1]
+    #[arg(long, value_name = "N")]
+    stride: Option<usize>,
+    /// Rows to predict behind a window [default: 1]
+    #[arg(long, value_name = "N")]
+    horizon: Option<usize>,
+    /// Sides of the square that pictures are brought to [default: 32]
+    #[arg(long, value_name = "PIXELS")]
+    size: Option<usize>,
+    /// Memory for data; what needs more is read as it is needed [default: a quarter of what is free, at most 2GiB]
+    #[arg(long, value_name = "512MB")]
+    memory: Option<Bytes>,
+    /// Threads that load data where it is not held in memory, or auto
+    #[arg(long, value_name = "N|auto")]
+    workers: Option<Workers>,
+    /// Batches held ready where data is loaded
+    #[arg(long, value_name = "N")]
+    prefetch: Option<usize>,
+    /// What to do about pictures and blocks that cannot be read: fail, or skip and count them
+    #[arg(long, value_name = "fail|skip", value_parser = on_error)]
+    on_error: Option<OnError>,
+}
+
+fn source_kind(text: &str) -> Result<SourceKind, String> {
+    Ok(match text {
+        "table" => SourceKind::Table,
+        "pictures" => SourceKind::Pictures,
+        "series" => SourceKind::Series,
+        "text" => SourceKind::Text,
+        _ => return Err("write table, pictures, series or text".to_owned()),
+    })
+}
+
+fn on_error(text: &str) -> Result<OnError, String> {
+    match text {
+        "fail" => Ok(OnError::Fail),
+        "skip" => Ok(OnError::Skip),
+        _ => Err("write fail or skip".to_owned()),
+    }
 }
 
 #[derive(Args)]
@@ -150,6 +197,16 @@ impl WishArgs {
             header: d.header,
             delimiter: d.delimiter.clone(),
             prepare: None,
+            kind: d.kind,
+            window: d.window,
+            stride: d.stride,
+            horizon: d.horizon,
+            size: d.size,
+            augment: None,
+            workers: d.workers,
+            prefetch: d.prefetch,
+            memory: d.memory,
+            on_error: d.on_error,
             hidden: m.hidden.clone().map(|h| h.0),
             activation: m.activation,
             dropout: m.dropout,

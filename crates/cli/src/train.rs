@@ -115,6 +115,7 @@ fn show_next(sink: Sink, report: &Report, problem: &Problem) {
     let (new, labelled) = match problem.input {
         Input::Table { .. } => ("NEW.csv", "LABELLED.csv"),
         Input::Images { .. } => ("IMAGES-idx3-ubyte.gz", "MNIST-DIRECTORY"),
+        Input::Rows(_) => ("MORE-OF-THE-SAME-KIND", "MORE-OF-THE-SAME-KIND"),
     };
     line(sink, "  Next");
     line(sink, &format!("    citius predict {} {new}", report.out));

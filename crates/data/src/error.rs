@@ -69,6 +69,14 @@ pub enum DataError {
     #[error("{dir}: {problem}")]
     Folder { dir: String, problem: String },
 
+    /// A picture that cannot be decoded or transformed.
+    #[error("{path}: {problem}")]
+    Picture { path: String, problem: String },
+
+    /// Settings that make no batches of these pictures.
+    #[error("{name}: {problem}")]
+    Pipeline { name: String, problem: String },
+
     /// The target column cannot be learned as it stands.
     #[error("{file}: target {column:?}: {problem}; {next}")]
     Target { file: String, column: String, problem: String, next: String },

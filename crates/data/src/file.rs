@@ -102,6 +102,15 @@ pub(crate) enum Promise {
     Broken(String),
 }
 
+/// The first bytes of a file, as they are.
+pub(crate) fn head(path: &Path, most: u64) -> Result<Vec<u8>, DataError> {
+    check_readable(path)?;
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_err(|error| open_error(path, error))?;
+    Ok(bytes)
+}
+
 /// The last part of a path, for messages.
 pub(crate) fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())

@@ -76,9 +76,10 @@ fn in_directory(dir: &Path) -> Result<Found, DataError> {
         (1.., 1) => Ok(Found::Tables(tables)),
         (0, _) => Err(DataError::Folder {
             dir: dir.display().to_string(),
-            problem: "nothing in it is known: neither tables, nor a folder of pictures per class, nor MNIST's or CIFAR's \
+            problem:
+                "nothing in it is known: neither tables, nor a folder of pictures per class, nor MNIST's or CIFAR's \
                       files"
-                .into(),
+                    .into(),
         }),
         _ => Err(DataError::NotAFile {
             path: dir.display().to_string(),
@@ -125,7 +126,8 @@ mod tests {
         assert_eq!(at("a.csv"), Found::Tables(vec![path("a.csv")]));
         fs::write(path("numbers.txt"), "1 2\n3 4\n").unwrap();
         assert_eq!(at("numbers.txt"), Found::Tables(vec![path("numbers.txt")]));
-        fs::write(path("play.txt"), "First Citizen:\nBefore we proceed, hear me speak.\n\nAll:\nSpeak, speak.\n").unwrap();
+        fs::write(path("play.txt"), "First Citizen:\nBefore we proceed, hear me speak.\n\nAll:\nSpeak, speak.\n")
+            .unwrap();
         assert_eq!(at("play.txt"), Found::Text(path("play.txt")));
         fs::create_dir_all(path("pets/cat")).unwrap();
         assert_eq!(at("pets"), Found::Pictures(path("pets")));

@@ -4,6 +4,8 @@
 //! file ── table::Table ── prepare::Preparation ── dataset::Dataset ── order::Order ── batches
 //!      └─ idx::Images ───────────────────────────┘
 //! file ── table::TableBlocks ── source::Encoded, larger than memory
+//!      ├─ idx::Images, cifar::Cifar ────────────┘
+//!      └─ picture::PictureSource ── batches
 //! ```
 //!
 //! [`Table::read`] reads delimited text, Parquet, Arrow, NPY and NPZ, [`Preparation::fit`] learns from the training rows
@@ -11,14 +13,17 @@
 //! from, and [`Order`] says which row comes when. Every failure is a [`DataError`] that names the
 //! file, the line and what to do; no input makes this crate panic.
 
+pub mod cifar;
 pub mod dataset;
 pub mod digits;
 pub mod error;
 mod file;
+pub mod found;
 pub mod idx;
 pub mod loader;
 pub mod order;
 pub mod packed;
+pub mod picture;
 pub mod prepare;
 pub mod rng;
 pub mod schema;
@@ -28,12 +33,15 @@ pub mod split;
 mod suggest;
 pub mod table;
 
+pub use cifar::{Cifar, read_cifar};
 pub use dataset::{Dataset, Features, Target};
 pub use error::DataError;
+pub use found::Found;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
 pub use loader::{Batch, Loader, LoaderOptions, LoaderReport, OnError};
 pub use order::{Order, Sampling, Shard, Weights};
 pub use packed::{PackOptions, PackWriter, PackedFile, pack_source, pack_stream};
+pub use picture::{Grid, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
 pub use prepare::{
     Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, infer_task,
 };

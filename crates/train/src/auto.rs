@@ -6,7 +6,7 @@ use citius_nn::{Activation, Adam, AdamW, Clip, Loss, OptimizerConfig, RmsProp, S
 use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
-use crate::problem::{Input, Problem, count};
+use crate::problem::{Input, Problem, RowsFrom, count};
 use crate::{Settings, TrainError};
 
 /// One decision, for people: printed in one line.
@@ -44,7 +44,11 @@ const AS_TOLD: &str = "as told";
 
 /// All settings of a run on this problem, with a line for each.
 pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choice>), TrainError> {
-    let pictures = matches!(problem.input, Input::Images { .. });
+    let pictures = match &problem.input {
+        Input::Table { .. } => false,
+        Input::Images { .. } => true,
+        Input::Rows(rows) => matches!(rows.from, RowsFrom::Pictures { .. } | RowsFrom::Cifar),
+    };
     let base = if pictures { Base::pictures() } else { Base::table(problem) };
     let mut choices = Vec::new();
     let mut say = |what: &str, value: String, told: bool, why: &str| {

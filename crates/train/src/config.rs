@@ -1,8 +1,11 @@
 //! What a person asks for, from flags or from a TOML file; everything left open is chosen by [`crate::auto`].
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use citius_data::PrepareOptions;
+use citius_data::picture::Transform;
+use citius_data::{OnError, PrepareOptions};
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig, name_or_table};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -60,6 +63,26 @@ wishes! {
     delimiter: String,
     /// How columns become inputs.
     prepare: PrepareOptions,
+    /// What the source is, where it cannot be told: table, pictures, series or text.
+    kind: SourceKind,
+    /// Rows of a table, or characters of a text, that predict what follows.
+    window: usize,
+    /// From a window to the next.
+    stride: usize,
+    /// Rows to predict behind a window.
+    horizon: usize,
+    /// Sides of the square that pictures are brought to.
+    size: usize,
+    /// What is done to training pictures, anew in every epoch.
+    augment: Vec<Transform>,
+    /// Threads that load, besides those that train; `auto` or open: as many as turn out fastest.
+    workers: Workers,
+    /// Batches held ready.
+    prefetch: usize,
+    /// Memory for data: what needs more is read as it is needed.
+    memory: Bytes,
+    /// What to do about rows that cannot be read.
+    on_error: OnError,
 
     hidden: Vec<usize>,
     activation: Activation,
@@ -83,6 +106,101 @@ wishes! {
     /// Train anew on all rows once the best number of epochs is known.
     refit: bool,
     seed: u64,
+}
+
+/// What a source is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceKind {
+    Table,
+    Pictures,
+    Series,
+    Text,
+}
+
+/// A number of threads, or `auto`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Workers(pub Option<usize>);
+
+/// A number of bytes: `512MB`, `2 GiB`, `1000000`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes(pub u64);
+
+macro_rules! by_text {
+    ($($kind:ty),*) => {$(
+        impl Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.to_string())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $kind {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                #[derive(Deserialize)]
+                #[serde(untagged)]
+                enum Given {
+                    Number(u64),
+                    Text(String),
+                }
+                let text = match Given::deserialize(deserializer)? {
+                    Given::Number(number) => number.to_string(),
+                    Given::Text(text) => text,
+                };
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+
+by_text!(Workers, Bytes);
+
+impl fmt::Display for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(workers) => workers.fmt(f),
+            None => f.write_str("auto"),
+        }
+    }
+}
+
+impl FromStr for Workers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Workers, String> {
+        match text {
+            "auto" => Ok(Workers(None)),
+            number => number.parse().map(|n| Workers(Some(n))).map_err(|_| "write a number, or auto".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bytes, String> {
+        let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+        let unit: u64 = match text.trim()[digits.len()..].trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kb" => 1000,
+            "m" | "mb" => 1_000_000,
+            "g" | "gb" => 1_000_000_000,
+            "kib" => 1 << 10,
+            "mib" => 1 << 20,
+            "gib" => 1 << 30,
+            other => return Err(format!("{other:?} is no unit of memory; write it like 512MB or 2GiB")),
+        };
+        let number: f64 = digits.parse().map_err(|_| "write memory like 512MB or 2GiB".to_owned())?;
+        match number * unit as f64 {
+            bytes if bytes >= 0.0 && bytes < u64::MAX as f64 => Ok(Bytes(bytes as u64)),
+            _ => Err(format!("{text} is no amount of memory")),
+        }
+    }
 }
 
 impl Wishes {
@@ -161,6 +279,17 @@ mod tests {
         let flags = Wishes { lr: Some(0.1), ..Wishes::default() };
         let both = flags.or(wishes);
         assert_eq!((both.lr, both.batch_size), (Some(0.1), Some(32)));
+    }
+
+    #[test]
+    fn amounts_of_memory_and_workers() {
+        for (text, bytes) in [("1000", 1000), ("512MB", 512_000_000), ("2 GiB", 2 << 30), ("1.5k", 1500)] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)));
+        }
+        assert!("lots".parse::<Bytes>().is_err() && "5 parsecs".parse::<Bytes>().is_err());
+        let wishes = Wishes::parse("workers = \"auto\"\nmemory = \"64MB\"\non-error = \"skip\"").unwrap();
+        assert_eq!((wishes.workers, wishes.memory), (Some(Workers(None)), Some(Bytes(64_000_000))));
+        assert_eq!(Wishes::parse("workers = 3").unwrap().workers, Some(Workers(Some(3))));
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod weights;
 pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};
-pub use config::Wishes;
+pub use config::{Bytes, SourceKind, Wishes, Workers};
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
@@ -49,7 +49,9 @@ pub use material::{Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
 pub use predictor::Predictor;
-pub use problem::{Input, Problem, count, read_options};
+pub use problem::{
+    BYTES_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, open_pictures, read_options,
+};
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
 pub use settings::Settings;

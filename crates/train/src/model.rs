@@ -160,6 +160,11 @@ impl SavedModel {
                     Features::U8 { data: images.pixels, width: height * width, scale: *scale, shift: *shift };
                 (features, Vec::new())
             }
+            Input::Rows(rows) => {
+                let source = rows.open(file)?;
+                let all: Vec<u32> = (0..source.rows()).collect();
+                (rows.dataset(source.as_ref(), &all)?.features, Vec::new())
+            }
         };
         let outputs = self.predictor.outputs(&features)?;
         Ok((self.answers(&outputs), notes))
@@ -192,6 +197,11 @@ impl SavedModel {
                     return Err(TrainError::Setting(format!("{}: {problem}", file.display())));
                 }
                 (pictures(images, &answers, labels.len(), (*scale, *shift))?, Vec::new())
+            }
+            Input::Rows(rows) => {
+                let source = rows.open(file)?;
+                let all: Vec<u32> = (0..source.rows()).collect();
+                (rows.dataset(source.as_ref(), &all)?, Vec::new())
             }
         };
         let outputs = self.predictor.outputs(&data.features)?;

@@ -18,7 +18,7 @@ pub(super) const LARGEST_FOOTER: u64 = 1 << 30;
 /// Start, length and checksum of a row of bytes.
 pub(super) const ENTRY: u64 = 16;
 
-const MAGIC: &[u8; 8] = b"\x89CITIUS\n";
+pub(super) const MAGIC: &[u8; 8] = b"\x89CITIUS\n";
 const INDEX_ENTRY: usize = 24;
 
 /// The first page.

@@ -69,6 +69,11 @@ pub struct Metadata {
     pub notes: BTreeMap<String, Value>,
 }
 
+/// Whether a file that begins so is a packed one.
+pub(crate) fn is_packed(head: &[u8]) -> bool {
+    head.starts_with(layout::MAGIC)
+}
+
 /// A packed file that is cut short, damaged or not one.
 fn broken(file: &str, problem: impl Into<String>) -> DataError {
     DataError::Binary { file: file.to_owned(), format: "packed", problem: problem.into() }

@@ -100,6 +100,11 @@ impl Text {
         }
     }
 
+    /// Of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }

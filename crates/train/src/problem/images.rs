@@ -3,13 +3,16 @@
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use citius_data::{Features, Images, Task, digits, image_dataset, mnist_dir, pixel_mean_std};
+use citius_data::{
+    Features, Field, Images, Kind, Schema, Task, digits, image_dataset, mnist_dir, pixel_mean_std, read_cifar, schema,
+};
 
+use super::rows::{RowsFrom, RowsInput};
 use super::{Input, Problem, count, stem};
 use crate::{Choice, Material, TrainError};
 
 /// Seed of the embedded digits: always the same pictures.
-pub const DIGITS_SEED: u64 = 1;
+const DIGITS_SEED: u64 = 1;
 impl Problem {
     /// The pictures drawn by our own code.
     pub fn digits(train: usize, test: usize) -> Result<Problem, TrainError> {
@@ -34,6 +37,44 @@ impl Problem {
         let mnist = mnist_dir(path)?;
         let stem = stem(path);
         Problem::images(&stem, &stem, mnist.train, mnist.test, mnist.classes)
+    }
+
+    /// CIFAR's files; a half that is not there is left out.
+    pub(super) fn cifar(path: &Path) -> Result<Problem, TrainError> {
+        let cifar = read_cifar(path)?;
+        let labels = cifar.labels.clone();
+        let (train, test) = cifar.datasets()?;
+        if train.rows == 0 {
+            let problem = format!("{}: there are no training pictures, data_batch_*.bin or train.bin", path.display());
+            return Err(TrainError::Setting(problem));
+        }
+        let bytes = match &train.features {
+            Features::U8 { scale, shift, .. } => (*scale, *shift),
+            Features::F32 { .. } => (1.0, 0.0),
+        };
+        let stem = stem(path);
+        let rows = format!("{} training and {} test pictures of 3×32×32", count(train.rows), count(test.rows));
+        let choices = vec![
+            Choice::new("data", format!("{stem}: {rows}"), ""),
+            Choice::new("task", format!("{} classes", labels.len()), ""),
+            Choice::new("inputs", "3,072 pixels, standardised", "their mean and deviation"),
+        ];
+        let schema = Schema::new(vec![
+            Field::new(schema::INPUT, Kind::U8, &[3, 32, 32]),
+            Field::classes(schema::TARGET, labels),
+        ])?;
+        let input = RowsInput { from: RowsFrom::Cifar, schema, bytes, target_scale: (0.0, 1.0) };
+        Ok(Problem {
+            name: stem.clone(),
+            stem,
+            embedded: false,
+            task: Task::Classes,
+            input: Input::Rows(Box::new(input)),
+            train: Material::Resident(train),
+            validation: None,
+            test: Some(test).filter(|test| test.rows > 0),
+            choices,
+        })
     }
 
     fn images(

@@ -1,16 +1,25 @@
 //! What is to be learned: a source read, split and encoded, with what must be known to encode later rows alike.
 
-use std::path::Path;
-use std::thread::available_parallelism;
+mod images;
+mod packed;
+mod pictures;
+mod rows;
+mod series;
+mod stream;
+mod table;
+mod text;
 
-use citius_data::{
-    Dataset, Features, Images, Preparation, PrepareOptions, ReadOptions, SplitOptions, Splits, Table, Target, Task,
-    digits, image_dataset, infer_task, mnist_dir, pixel_mean_std, read_row_file, strata,
-};
+use std::path::Path;
+
+use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Wishes;
-use crate::{Choice, Material, TrainError};
+pub use packed::{BYTES_NOTE, PREPARATION_NOTE};
+pub use rows::{RowsFrom, RowsInput, open_pictures};
+pub use table::read_options;
+
+use crate::config::{SourceKind, Wishes};
+use crate::{Choice, LoadingOptions, Material, TrainError, memory};
 
 /// Data sets ready to train on.
 pub struct Problem {
@@ -44,6 +53,8 @@ pub enum Input {
         shift: f32,
         labels: Vec<String>,
     },
+    /// Rows of any source.
+    Rows(Box<RowsInput>),
 }
 
 impl Input {
@@ -51,6 +62,7 @@ impl Input {
         match self {
             Input::Table { preparation } => preparation.features(),
             Input::Images { height, width, .. } => height.saturating_mul(*width),
+            Input::Rows(rows) => rows.width(),
         }
     }
 
@@ -58,6 +70,7 @@ impl Input {
         match self {
             Input::Table { preparation } => preparation.outputs(),
             Input::Images { labels, .. } => labels.len(),
+            Input::Rows(rows) => rows.outputs(),
         }
     }
 
@@ -65,6 +78,7 @@ impl Input {
         match self {
             Input::Table { preparation } => preparation.task(),
             Input::Images { .. } => Task::Classes,
+            Input::Rows(rows) => rows.task(),
         }
     }
 
@@ -73,6 +87,7 @@ impl Input {
         match self {
             Input::Table { preparation } => preparation.class_labels(),
             Input::Images { labels, .. } => labels,
+            Input::Rows(rows) => rows.labels(),
         }
     }
 
@@ -81,6 +96,7 @@ impl Input {
         match self {
             Input::Table { preparation } => preparation.target_scale(),
             Input::Images { .. } => (0.0, 1.0),
+            Input::Rows(rows) => rows.target_scale,
         }
     }
 }
@@ -88,10 +104,25 @@ impl Input {
 impl Problem {
     /// Reads the source that was asked for, the embedded digits if none.
     pub fn read(wishes: &Wishes) -> Result<Problem, TrainError> {
-        match &wishes.source {
-            None => Problem::digits(60_000, 10_000),
-            Some(path) if path.is_dir() && holds_mnist(path) => Problem::mnist(path),
-            Some(path) => Problem::table(path, wishes),
+        let Some(path) = &wishes.source else { return Problem::digits(60_000, 10_000) };
+        match (wishes.kind, wishes.window) {
+            (Some(SourceKind::Pictures), _) => return Problem::pictures(path, wishes),
+            (Some(SourceKind::Text), _) => return Problem::text(path, wishes),
+            (Some(SourceKind::Series), window) => return Problem::series(path, window.unwrap_or(96), wishes),
+            (Some(SourceKind::Table), _) => return Problem::tables(&[path.clone()], wishes),
+            (None, _) => {}
+        }
+        match (Found::at(path)?, wishes.window) {
+            (Found::Mnist(path), _) => Problem::mnist(&path),
+            (Found::Cifar(path), _) => Problem::cifar(&path),
+            (Found::Pictures(path), _) => Problem::pictures(&path, wishes),
+            (Found::Packed(path), _) => Problem::packed(&path, wishes),
+            (Found::Text(path), _) => Problem::text(&path, wishes),
+            (Found::Tables(paths), Some(window)) => match &paths[..] {
+                [path] => Problem::series(path, window, wishes),
+                _ => Err(TrainError::Setting("--window needs one table, in the order of time".into())),
+            },
+            (Found::Tables(paths), None) => Problem::tables(&paths, wishes),
         }
     }
 
@@ -134,9 +165,23 @@ impl Problem {
     }
 }
 
-fn holds_mnist(path: &Path) -> bool {
-    let names = std::fs::read_dir(path).into_iter().flatten().flatten();
-    names.take(10_000).any(|entry| entry.file_name().to_string_lossy().contains("-ubyte"))
+/// Data beyond this many bytes is read as it is needed: what was wished, or a good part of what the machine can spare.
+fn room(wishes: &Wishes) -> u64 {
+    let spare = memory::available().unwrap_or(4 << 30) / 4;
+    wishes.memory.map_or(spare.min(USUAL_ROOM), |size| size.0)
+}
+
+/// Nothing is gained by holding more than this: reading keeps up with training.
+const USUAL_ROOM: u64 = 2 << 30;
+
+fn loading(wishes: &Wishes) -> LoadingOptions {
+    LoadingOptions {
+        workers: wishes.workers.and_then(|workers| workers.0),
+        prefetch: wishes.prefetch,
+        memory_limit: wishes.memory.map(|size| usize::try_from(size.0).unwrap_or(usize::MAX)),
+        on_error: wishes.on_error.unwrap_or_default(),
+        sampling: Sampling::Shuffled,
+    }
 }
 
 /// The name of a file or directory without its extensions; the directory's when the file's says nothing.
@@ -145,8 +190,12 @@ fn stem(path: &Path) -> String {
     let name = |p: &Path| p.file_name().map_or("model".into(), |n| n.to_string_lossy().into_owned());
     let file = name(&full);
     let stem = file.split('.').find(|part| !part.is_empty()).unwrap_or("model").to_owned();
-    let plain = if stem == "data" { full.parent().map_or(stem, name) } else { stem };
-    plain.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' }).collect()
+    plain(&if stem == "data" { full.parent().map_or(stem, name) } else { stem })
+}
+
+/// A name that can be that of a directory.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' }).collect()
 }
 
 /// `60,000`

@@ -9,8 +9,9 @@ use super::rows::{Parts, RowsFrom, RowsInput};
 use super::{Problem, count, stem};
 use crate::{Choice, TrainError, Wishes};
 
-/// Under this name a packed file keeps how its bytes become numbers: `[scale, shift]`.
+/// Under these names a packed file keeps how its bytes become numbers, `[scale, shift]`, and how a table became its rows.
 pub const BYTES_NOTE: &str = "bytes";
+pub const PREPARATION_NOTE: &str = "preparation";
 
 impl Problem {
     pub(super) fn packed(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use citius_data::picture::{Channels, Output, PictureSource, Pictures, Pipeline, Resize, Size, Transform};
+use citius_data::picture::transform::{Resize, Size};
+use citius_data::picture::{Channels, Output, PictureSource, Pipeline, Transform};
 use citius_data::{SplitOptions, Splits};
 
 use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
@@ -54,7 +55,7 @@ impl Problem {
                 let last = vec![resize()]; // whatever they leave is brought to the size of the network's input
                 let transforms = [transforms.clone(), last].concat();
                 let pipeline = Pipeline { channels, transforms: transforms.clone(), output: Output::U8 };
-                let names: Vec<String> = transforms.iter().map(|t| t.name().to_owned()).collect();
+                let names: Vec<String> = transforms.iter().map(Transform::name).collect();
                 choices.push(Choice::new("augment", names.join(", "), "anew in every epoch"));
                 (Arc::new(PictureSource::new(open_pictures(path)?, pipeline, on_error)?), false)
             }

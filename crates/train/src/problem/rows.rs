@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use citius_data::picture::{PictureFolder, PictureList, PictureSource, Pictures, Pipeline};
-use citius_data::source::{ColumnScale, Predict, SeriesOptions, SeriesScale, SeriesWindows, Stored, Text, TextWindows, Vocabulary};
+use citius_data::source::{
+    ColumnScale, Predict, SeriesOptions, SeriesScale, SeriesWindows, Stored, Text, TextWindows, Vocabulary,
+};
 use citius_data::{
-    DataError, Dataset, Features, Field, FieldMut, Kind, OnError, PackedFile, Rows, Sampling, Schema, Source, Splits, Stream, Table,
-    Target, Task, schema,
+    DataError, Dataset, Features, Field, FieldMut, InMemory, Kind, OnError, PackedFile, Rows, Sampling, Schema, Source,
+    Splits, Stream, Table, Target, Task, read_cifar, schema,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,8 @@ pub enum RowsFrom {
     Series { length: usize, stride: usize, horizon: usize, scale: SeriesScale },
     /// Windows over a text, one-hot, and the token behind each.
     Text { length: usize, vocabulary: Vocabulary },
+    /// CIFAR's binary files: the test half, or the training half where there is no other.
+    Cifar,
     /// A packed file.
     Packed,
     /// Code of the user's, which no file leads to.
@@ -73,6 +77,11 @@ impl RowsInput {
             RowsFrom::Text { length, vocabulary } => {
                 let text = Arc::new(Text::open_with(path, vocabulary)?);
                 Box::new(TextWindows::new(text, *length, 1, Predict::Next)?.one_hot()?)
+            }
+            RowsFrom::Cifar => {
+                let (train, test) = read_cifar(path)?.datasets()?;
+                let half = if test.rows > 0 { test } else { train };
+                Box::new(InMemory::new(&path.display().to_string(), Arc::new(half))?)
             }
             RowsFrom::Packed => Box::new(PackedFile::open(path)?.load(u64::MAX)?),
             RowsFrom::Own => {
@@ -146,7 +155,11 @@ impl Problem {
             target_scale: (0.0, 1.0),
         };
         let name = source.name().to_owned();
-        let choices = vec![Choice::new("data", format!("{name}: {} rows of {}", count(source.rows() as usize), input.schema), "")];
+        let choices = vec![Choice::new(
+            "data",
+            format!("{name}: {} rows of {}", count(source.rows() as usize), input.schema),
+            "",
+        )];
         let parts = Parts {
             stem: super::plain(&name),
             name,

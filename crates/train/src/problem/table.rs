@@ -1,9 +1,11 @@
 //! A table read, split and encoded in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use citius_data::source::tables;
 use citius_data::{
-    Dataset, Preparation, PrepareOptions, ReadOptions, SplitOptions, Splits, Table, Task, infer_task, read_row_file, strata,
+    Dataset, Preparation, PrepareOptions, ReadOptions, SplitOptions, Splits, Table, Task, infer_task, read_row_file,
+    strata,
 };
 
 use super::{Input, Problem, count, stem};
@@ -16,9 +18,19 @@ const MIN_TO_TEST: usize = 100;
 const ENOUGH_TO_JUDGE: f64 = 20_000.0;
 
 impl Problem {
-    pub(super) fn table(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+    /// One table, or several of the same columns; read block by block when too large for memory.
+    pub(super) fn tables(paths: &[PathBuf], wishes: &Wishes) -> Result<Problem, TrainError> {
         let options = read_options(wishes)?;
-        let table = Table::read(path, &options)?;
+        if let [path] = paths
+            && size_in_memory(path) > super::room(wishes)
+        {
+            return Problem::table_stream(path, wishes);
+        }
+        let table = match paths {
+            [path] => Table::read(path, &options)?,
+            _ => tables(paths, &options)?,
+        };
+        let path = &paths[0];
         let target = table.column(wishes.target.as_deref().unwrap_or("-1"))?;
         let task = match &wishes.task {
             Some(task) => Some(task.parse::<Task>().map_err(TrainError::Setting)?),
@@ -54,6 +66,18 @@ impl Problem {
             choices,
         })
     }
+}
+
+/// A guess at the memory that a table takes: cells are kept as f64, and then as f32.
+fn size_in_memory(path: &Path) -> u64 {
+    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let name = path.to_string_lossy().to_lowercase();
+    let times = match () {
+        () if name.ends_with(".gz") || name.ends_with(".zst") => return 0, // not read in parts
+        () if name.ends_with(".parquet") || name.ends_with(".arrow") || name.ends_with(".feather") => 3,
+        () => 2,
+    };
+    bytes.saturating_mul(times)
 }
 
 /// How to read a table, from the wishes.
