@@ -15,6 +15,7 @@ pub mod digits;
 pub mod error;
 mod file;
 pub mod idx;
+pub mod inspect;
 pub mod order;
 pub mod prepare;
 pub mod rng;
@@ -28,6 +29,7 @@ pub mod table;
 pub use dataset::{Dataset, Features, Target};
 pub use error::DataError;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
+pub use inspect::Inspection;
 pub use order::Order;
 pub use prepare::{
     Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, infer_task,
