@@ -101,9 +101,9 @@ impl Preparation {
             let usable = fits.iter().filter(|(_, fit)| fit.encoding.is_some()).map(|(index, _)| *index).collect();
             let encoded = |rows: &[u32]| target.encode(table, target.index(), rows);
             let kept = options.select.apply(table, usable, &rows, encoded, &mut selected)?;
-            fits.iter_mut().filter(|(index, _)| kept.binary_search(index).is_err()).for_each(|(_, fit)| {
-                fit.encoding = None;
-            });
+            for (_, fit) in fits.iter_mut().filter(|(index, fit)| fit.encoding.is_some() && !kept.contains(index)) {
+                *fit = Fit { encoding: None, remarks: Vec::new() };
+            }
         }
         let columns_note = notes.len();
         notes.extend(notes::of_columns(table, &fits));

@@ -2,7 +2,7 @@
 
 /// What a column of numbers looks like; missing values do not count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     pub count: usize,
     pub mean: f64,
     /// Over all values, not over a sample of them: divided by `count`.
@@ -13,7 +13,7 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    pub(super) fn of(values: impl Iterator<Item = f64> + Clone) -> Moments {
+    pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Moments {
         let values = values.filter(|value| value.is_finite());
         let (mut count, mut min, mut max) = (0usize, f64::INFINITY, f64::NEG_INFINITY);
         for value in values.clone() {
@@ -48,7 +48,7 @@ impl Moments {
     }
 
     /// All values are the same, or too near each other to tell.
-    pub(super) fn constant(&self) -> bool {
+    pub(crate) fn constant(&self) -> bool {
         !(self.max > self.min && self.std > 0.0 && self.std.is_finite())
     }
 }

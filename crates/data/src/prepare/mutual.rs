@@ -1,7 +1,7 @@
 //! Mutual information of a column and the target, in nats: `I = Σ p(x,y) · ln(p(x,y) / (p(x) · p(y)))` over counts.
 //!
-//! Labels are counted as they are, which is exact (scikit-learn's `mutual_info_classif` with discrete features). Numbers
-//! fall into bins of nearly equal counts, `∛rows` of them, 2 to 16; up to that many different values each have a bin of
+//! Labels are counted as they are, which is exact (scikit-learn's `mutual_info_classif` with discrete features).
+//! Numbers fall into bins of nearly equal counts, `∛rows` of them, 2 to 16; up to that many different values each have a bin of
 //! their own, which again is exact. Missing is a label among others.
 
 use std::collections::HashMap;

@@ -8,7 +8,7 @@ use super::scale::Scale;
 use crate::suggest;
 use crate::table::Table;
 
-/// What the encoded columns are: `14 (numeric columns, standardised: 6; text columns, one-hot: 8)`, split at the bracket.
+/// What the encoded columns are: `14 (numeric columns, standardised: 6; text columns, one-hot: 8)`, in two parts.
 pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usize, String) {
     let (mut numeric, mut text, mut inputs) = (0, 0, 0);
     for (_, fit) in fits {

@@ -70,6 +70,10 @@ impl Pca {
         }
         let (mean, covariance) = covariance(data, inputs);
         let (mut values, mut vectors) = eigen::symmetric(covariance, inputs);
+        if values.iter().chain(vectors.iter().flatten()).any(|value| !value.is_finite()) {
+            let problem = "the covariance of the inputs is beyond numbers".to_owned();
+            return refuse(problem, "scale the columns".to_owned());
+        }
         values.iter_mut().for_each(|value| *value = value.max(0.0));
         vectors.iter_mut().for_each(|vector| face_forward(vector));
         let total: f64 = values.iter().sum();

@@ -7,8 +7,8 @@
 //! | robust   | median | third − first quartile (interpolated between neighbours) |
 //! | none     | 0 | 1 |
 //!
-//! As scikit-learn's `StandardScaler`, `MinMaxScaler` and `RobustScaler`: missing cells do not count, and a unit of 0 is
-//! taken as 1. A column of one value is not scaled at all but dropped.
+//! As scikit-learn's `StandardScaler`, `MinMaxScaler` and `RobustScaler`: missing cells do not count, and a unit of 0
+//! is taken as 1. A column of one value is not scaled at all but dropped.
 
 use std::fmt;
 
@@ -81,9 +81,11 @@ impl fmt::Display for Scale {
 
 /// The values in order, missing ones left out.
 pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut sorted: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted
+    // Whole numbers in the same order as the values: they sort twice as fast.
+    let key = |bits: i64| bits ^ (((bits >> 63) as u64) >> 1) as i64;
+    let mut keys: Vec<i64> = values.filter(|value| !value.is_nan()).map(|value| key(value.to_bits() as i64)).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(|bits| f64::from_bits(key(bits) as u64)).collect()
 }
 
 /// The value below which a share `q` of sorted values lies, interpolated between neighbours; 0 of no values.
@@ -150,6 +152,8 @@ mod tests {
 
     #[test]
     fn quantiles_interpolate() {
+        let wild = [1.0, f64::MIN, -0.0, f64::NAN, -1e-310, 0.0, f64::MAX];
+        assert_eq!(sorted(wild.into_iter()), [f64::MIN, -1e-310, -0.0, 0.0, 1.0, f64::MAX]);
         let sorted = sorted([4.0, f64::NAN, 1.0, 2.0, 3.0].into_iter());
         assert_eq!(quantile(&sorted, 0.0), 1.0);
         assert_eq!(quantile(&sorted, 0.25), 1.75);
