@@ -17,6 +17,10 @@ pub enum DataError {
     #[error("{path}: cannot be read: {source}")]
     Io { path: String, source: std::io::Error },
 
+    /// The operating system refused to take a file.
+    #[error("{path}: cannot be written: {source}")]
+    Write { path: String, source: std::io::Error },
+
     /// No byte, or no cell, at all.
     #[error("{file}: {what}; {next}")]
     Empty { file: String, what: String, next: String },
@@ -60,6 +64,14 @@ pub enum DataError {
     /// Files that should be together are not.
     #[error("{dir}: {problem}")]
     Folder { dir: String, problem: String },
+
+    /// A picture that cannot be decoded or transformed.
+    #[error("{path}: {problem}")]
+    Picture { path: String, problem: String },
+
+    /// Settings that make no batches of these pictures.
+    #[error("{name}: {problem}")]
+    Pipeline { name: String, problem: String },
 
     /// The target column cannot be learned as it stands.
     #[error("{file}: target {column:?}: {problem}; {next}")]

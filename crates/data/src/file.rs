@@ -132,7 +132,7 @@ fn is_pipe(_: &fs::Metadata) -> bool {
     false
 }
 
-fn open_error(path: &Path, source: io::Error) -> DataError {
+pub(crate) fn open_error(path: &Path, source: io::Error) -> DataError {
     let shown = path.display().to_string();
     if source.kind() == io::ErrorKind::NotFound {
         DataError::NotFound { hint: missing_hint(path), path: shown }
