@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! file ── table::Table ── prepare::Preparation ── dataset::Dataset ── order::Order ── batches
-//!      └─ idx::Images ───────────────────────────┘
+//!      ├─ idx::Images ───────────────────────────┘
+//!      └─ picture::PictureSource ── batches
 //! ```
 //!
 //! [`Table::read`] reads delimited text and NPY, [`Preparation::fit`] learns from the training rows
@@ -30,7 +31,7 @@ pub use dataset::{Dataset, Features, Target};
 pub use error::DataError;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
 pub use order::Order;
-pub use picture::{Grid, PictureFolder, PictureList, Pictures};
+pub use picture::{Grid, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
 pub use prepare::{Preparation, PrepareOptions, Task, infer_task};
 pub use schema::{Field, Kind, Schema};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};

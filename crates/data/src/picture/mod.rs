@@ -7,21 +7,32 @@
 //! folder.rs      the trait Pictures; a folder per class
 //! list.rs        a table of paths and labels
 //! grid.rs        pictures of one size, in memory
+//! canvas.rs      a picture being worked on: crops and flips wait for the pass that writes anyway
+//! transform/     one file per transform, and the registry of them
+//! pipeline.rs    Picture → transforms → values of a slot
+//! source.rs      Pictures through a Pipeline, as a Source
 //! ```
 
+mod canvas;
 mod decode;
 mod exif;
 mod folder;
 mod grid;
 mod jpeg;
 mod list;
+mod pipeline;
 mod png;
+mod source;
+pub mod transform;
 mod webp;
 
 pub use decode::{Channels, MOST_PIXELS, Picture, decode, decode_into};
 pub use folder::{PictureFolder, Pictures};
 pub use grid::{Grid, Layout};
 pub use list::PictureList;
+pub use pipeline::{IMAGENET_MEAN, IMAGENET_STD, Output, Pipeline};
+pub use source::{OnError, PictureSource};
+pub use transform::Transform;
 
 #[cfg(test)]
 mod tests;
