@@ -11,6 +11,7 @@
 //! transform/     one file per transform, and the registry of them
 //! pipeline.rs    Picture → transforms → values of a slot
 //! source.rs      Pictures through a Pipeline, as a Source
+//! mix.rs         MixUp and CutMix of any Source
 //! ```
 
 mod canvas;
@@ -20,6 +21,7 @@ mod folder;
 mod grid;
 mod jpeg;
 mod list;
+mod mix;
 mod pipeline;
 mod png;
 mod source;
@@ -30,6 +32,7 @@ pub use decode::{Channels, MOST_PIXELS, Picture, decode, decode_into};
 pub use folder::{PictureFolder, Pictures};
 pub use grid::{Grid, Layout};
 pub use list::PictureList;
+pub use mix::{Mix, Mixed};
 pub use pipeline::{IMAGENET_MEAN, IMAGENET_STD, Output, Pipeline};
 pub use source::{OnError, PictureSource};
 pub use transform::Transform;
