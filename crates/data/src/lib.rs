@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file ── table::Table ── prepare::Preparation ── dataset::Dataset ── order::Order ── batches
-//!      ├─ idx::Images ───────────────────────────┘
+//!      ├─ idx::Images, cifar::Cifar ────────────┘
 //!      └─ picture::PictureSource ── batches
 //! ```
 //!
@@ -11,6 +11,7 @@
 //! from, and [`Order`] says which row comes when. Every failure is a [`DataError`] that names the
 //! file, the line and what to do; no input makes this crate panic.
 
+pub mod cifar;
 pub mod dataset;
 pub mod digits;
 pub mod error;
@@ -27,6 +28,7 @@ pub mod split;
 mod suggest;
 pub mod table;
 
+pub use cifar::{Cifar, read_cifar};
 pub use dataset::{Dataset, Features, Target};
 pub use error::DataError;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
