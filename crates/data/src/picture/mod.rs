@@ -12,18 +12,21 @@
 //! pipeline.rs    Picture → transforms → values of a slot
 //! source.rs      Pictures through a Pipeline, as a Source
 //! mix.rs         MixUp and CutMix of any Source
+//! sheet.rs       a contact sheet, to look at what one has (letters: font.rs)
 //! ```
 
 mod canvas;
 mod decode;
 mod exif;
 mod folder;
+mod font;
 mod grid;
 mod jpeg;
 mod list;
 mod mix;
 mod pipeline;
 mod png;
+mod sheet;
 mod source;
 pub mod transform;
 mod webp;
@@ -34,6 +37,7 @@ pub use grid::{Grid, Layout};
 pub use list::PictureList;
 pub use mix::{Mix, Mixed};
 pub use pipeline::{IMAGENET_MEAN, IMAGENET_STD, Output, Pipeline};
+pub use sheet::contact_sheet;
 pub use source::{OnError, PictureSource};
 pub use transform::Transform;
 
