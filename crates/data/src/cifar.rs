@@ -1,4 +1,5 @@
-//! CIFAR-10 and CIFAR-100, the binary version, plain or gzipped: a record is one or two bytes of labels and 3072 of pixels.
+//! CIFAR-10 and CIFAR-100, the binary version, plain or gzipped: a record is one or two bytes of labels and 3072 of
+//! pixels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,8 @@ pub struct Part {
     pub coarse: Vec<u8>,
 }
 
-/// Reads a directory (`data_batch_*.bin` and `test_batch.bin`, or `train.bin` and `test.bin`) or one such file, each also as `.gz`.
+/// Reads a directory (`data_batch_*.bin` and `test_batch.bin`, or `train.bin` and `test.bin`) or one such file, each
+/// also as `.gz`.
 pub fn read_cifar(path: impl AsRef<Path>) -> Result<Cifar, DataError> {
     let path = path.as_ref();
     let (dir, files) = match path.is_dir() {
@@ -88,8 +90,8 @@ pub fn read_cifar(path: impl AsRef<Path>) -> Result<Cifar, DataError> {
 }
 
 impl Cifar {
-    /// Train and test data sets of bytes, `(byte / 255 - mean) / std` with the training pictures' own mean and deviation over all channels.
-    /// A half that was not there has no rows.
+    /// Train and test data sets of bytes, `(byte / 255 - mean) / std` with the training pictures' own mean and
+    /// deviation over all channels. A half that was not there has no rows.
     pub fn datasets(self) -> Result<(Dataset, Dataset), DataError> {
         let (mut train, mut test) = (self.train.unwrap_or_else(Part::empty), self.test.unwrap_or_else(Part::empty));
         let measured = if train.classes.is_empty() { &mut test } else { &mut train };

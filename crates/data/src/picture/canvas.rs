@@ -1,6 +1,7 @@
 //! A picture being worked on.
 //!
-//! Crops and flips are only noted: the next pass that writes pixels anyway (a resize, or the last write into the slot) reads through them.
+//! Crops and flips are only noted: the next pass that writes pixels anyway (a resize, or the last write into the
+//! slot) reads through them.
 
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{U8, U8x3, U8x4};

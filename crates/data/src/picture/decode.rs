@@ -1,7 +1,7 @@
 //! Bytes to a [`Picture`]. Formats are told apart by their first bytes, never by a file's name.
 //!
-//! A declared size is a claim: it is held against [`MOST_PIXELS`] and against the bytes that are there before any memory is taken. Damaged
-//! bytes give an error, also where a decoder would panic.
+//! A declared size is a claim: it is held against [`MOST_PIXELS`] and against the bytes that are there before any
+//! memory is taken. Damaged bytes give an error, also where a decoder would panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -92,7 +92,8 @@ impl Format {
     }
 }
 
-/// Whether a picture may be this large, given the bytes of its file: `densest` is how many pixels of its format one byte can hold.
+/// Whether a picture may be this large, given the bytes of its file: `densest` is how many pixels of its format one
+/// byte can hold.
 pub(super) fn check_size(width: u64, height: u64, bytes: usize, densest: u64) -> Result<(), String> {
     if width == 0 || height == 0 {
         return Err(format!("it declares {width}×{height} pixels: none"));

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
-use zune_jpeg::JpegDecoder;
+use zune_jpeg::errors::DecodeErrors;
+use zune_jpeg::{ImageInfo, JpegDecoder};
 
 use super::decode::{Channels, Picture, check_size, convert, prepare};
 use super::exif;
@@ -15,41 +16,56 @@ const PIXELS_PER_BYTE: u64 = 512;
 
 /// Decodes; the answer is the orientation.
 pub(super) fn decode(bytes: &[u8], channels: Channels, into: &mut Picture) -> Result<u8, String> {
-    let problem = |error: zune_jpeg::errors::DecodeErrors| format!("not a usable JPEG file: {error}");
-    let options = DecoderOptions::default().set_max_width(usize::MAX).set_max_height(usize::MAX);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
-    decoder.decode_headers().map_err(problem)?;
-    let info = decoder.info().ok_or("its header is cut short")?;
+    // the decoder settles on its conversion of colours while it reads the header
+    let mut space = match channels {
+        Channels::Grey => ColorSpace::Luma,
+        Channels::Rgb | Channels::AsIs => ColorSpace::RGB,
+        Channels::Rgbx => ColorSpace::RGBA,
+    };
+    let (mut decoder, info) = open(bytes, space)?;
     let (width, height) = (info.width as usize, info.height as usize);
     check_size(width as u64, height as u64, bytes.len(), PIXELS_PER_BYTE)?;
     if !ends(bytes) {
         return Err("not a usable JPEG file: it ends before the picture does; it is cut short".into());
     }
     let orientation = info.exif_data.as_deref().map_or(1, exif::orientation);
-
-    let colour = info.components > 2;
     let input = decoder.input_colorspace().ok_or("its header is cut short")?;
-    let direct = match (input, channels.count(colour)) {
-        (ColorSpace::Luma | ColorSpace::YCbCr, 1) => Some(ColorSpace::Luma),
-        (ColorSpace::Luma | ColorSpace::YCbCr, 3) => Some(ColorSpace::RGB),
-        (ColorSpace::Luma | ColorSpace::YCbCr, 4) => Some(ColorSpace::RGBA),
-        _ => None,
-    };
-    if let Some(space) = direct {
-        decoder.set_options(options.jpeg_set_out_colorspace(space));
+    if matches!(input, ColorSpace::Luma | ColorSpace::YCbCr) {
+        if channels == Channels::AsIs && input == ColorSpace::Luma {
+            space = ColorSpace::Luma; // bytes are copied: no conversion to settle on
+            decoder.set_options(options(space));
+        }
         prepare(into, width, height, space.num_components())?;
         decoder.decode_into(&mut into.pixels).map_err(problem)?;
         return Ok(orientation);
     }
     // RGB kept as such, and the inks of print
-    decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::RGB));
     RAW.with_borrow_mut(|raw| {
         raw.clear();
         raw.resize(width * height * 3, 0);
-        decoder.decode_into(raw).map_err(problem)?;
+        open(bytes, ColorSpace::RGB)?.0.decode_into(raw).map_err(problem)?;
         convert(raw, 3, width, height, channels, into)
     })?;
     Ok(orientation)
+}
+
+type Decoder<'a> = JpegDecoder<ZCursor<&'a [u8]>>;
+
+/// A decoder that has read the header.
+fn open(bytes: &[u8], space: ColorSpace) -> Result<(Decoder<'_>, ImageInfo), String> {
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options(space));
+    decoder.decode_headers().map_err(problem)?;
+    let info = decoder.info().ok_or("its header is cut short")?;
+    Ok((decoder, info))
+}
+
+fn options(space: ColorSpace) -> DecoderOptions {
+    // sizes are checked here, with a better message
+    DecoderOptions::default().set_max_width(usize::MAX).set_max_height(usize::MAX).jpeg_set_out_colorspace(space)
+}
+
+fn problem(error: DecodeErrors) -> String {
+    format!("not a usable JPEG file: {error}")
 }
 
 thread_local! {

@@ -63,8 +63,8 @@ thread_local! {
 }
 
 impl Pipeline {
-    /// `[channels, height, width]` of what it makes of pictures; `uniform` is the height, width and channels that all of them share,
-    /// where they do. An error says what is wrong with the settings.
+    /// `[channels, height, width]` of what it makes of pictures; `uniform` is the height, width and channels that all
+    /// of them share, where they do. An error says what is wrong with the settings.
     pub fn shape(&self, uniform: Option<(usize, usize, usize)>) -> Result<[usize; 3], String> {
         let channels = match (self.channels, uniform) {
             (Channels::Grey, _) => 1,

@@ -13,7 +13,7 @@ use crate::error::DataError;
 const PAGE: [u8; 3] = [250, 250, 250];
 const CELL: [u8; 3] = [232, 234, 237];
 const INK: [u8; 3] = [32, 33, 36];
-const FAINT: [u8; 3] = [128, 134, 139];
+const FAINT: [u8; 3] = [95, 99, 104];
 const BROKEN: [u8; 3] = [200, 60, 50];
 
 /// Pixels of a thumbnail's side, between thumbnails, and around everything.
@@ -27,8 +27,8 @@ const HEADER: usize = 44;
 /// Longer names are cut.
 const LONGEST: usize = 24;
 
-/// Writes a PNG file with a row of `per_class` thumbnails for every class, beside its name; the whole file or nothing. The answer is the
-/// pictures that could not be read, shown crossed out, and why.
+/// Writes a PNG file with a row of `per_class` thumbnails for every class, beside its name; the whole file or nothing.
+/// The answer is the pictures that could not be read, shown crossed out, and why.
 pub fn contact_sheet(
     pictures: &dyn Pictures,
     per_class: usize,

@@ -6,8 +6,8 @@ use super::warp::{Motion, warp};
 use super::{Interpolation, Random, Step, check_range};
 use crate::picture::canvas::Canvas;
 
-/// Angles in `-degrees..degrees`; shifts of at most `translate` of the width and height; factors in `scale`; shears along x in
-/// `-shear..shear` degrees. What comes in at the edges is black.
+/// Angles in `-degrees..degrees`; shifts of at most `translate` of the width and height; factors in `scale`; shears
+/// along x in `-shear..shear` degrees. What comes in at the edges is black.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Affine {
@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn choices_stay_in_their_ranges() {
-        let affine = Affine { degrees: 10.0, translate: [0.1, 0.2], scale: [0.5, 2.0], shear: 5.0, ..Affine::default() };
+        let affine =
+            Affine { degrees: 10.0, translate: [0.1, 0.2], scale: [0.5, 2.0], shear: 5.0, ..Affine::default() };
         for key in 0..500 {
             let motion = affine.choose(&mut Random::new(key, 0), 100, 50);
             assert!(motion.angle.abs() <= 10.0 && motion.shear[0].abs() <= 5.0 && motion.shear[1] == 0.0);

@@ -6,7 +6,7 @@ use super::{Random, Step};
 use crate::picture::canvas::Canvas;
 use crate::picture::decode::luma;
 
-/// Factors in `1 - v .. 1 + v` (not below 0) for the first three; a shift in `-hue..hue` of the whole circle of colours.
+/// Factors in `1 - v .. 1 + v` (not below 0) for the first three; a shift in `-hue..hue` of the circle of colours.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ColourJitter {
@@ -18,8 +18,7 @@ pub struct ColourJitter {
 
 impl Step for ColourJitter {
     fn check(&self) -> Result<(), String> {
-        let factors =
-            [("brightness", self.brightness), ("contrast", self.contrast), ("saturation", self.saturation)];
+        let factors = [("brightness", self.brightness), ("contrast", self.contrast), ("saturation", self.saturation)];
         if let Some((what, value)) = factors.iter().find(|(_, value)| !(0.0..=100.0).contains(value)) {
             return Err(format!("{what} {value} is not in 0..100"));
         }

@@ -1,7 +1,19 @@
 //! What can be done to a picture, one file each. Formulas, random choices and defaults are torchvision's.
 //!
-//! In a file: `{ name = "random-resized-crop", size = 224 }`. A transform is a line in the registry below and a struct with `impl Step`.
+//! In a file: `{ name = "random-resized-crop", size = 224 }`. A transform is a line in the registry below and a struct
+//! with `impl Step`.
 
+mod affine;
+mod centre_crop;
+mod colour_jitter;
+mod grey;
+mod horizontal_flip;
+mod random_crop;
+mod random_erasing;
+mod random_resized_crop;
+mod resize;
+mod rotation;
+mod vertical_flip;
 mod warp;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +24,7 @@ use crate::rng::{SplitMix64, mix};
 /// The registry: the enum, the names and the dispatch all derive from it.
 macro_rules! registry {
     ($($(#[$attribute:meta])* $module:ident::$transform:ident,)*) => {
-        $(mod $module; pub use $module::$transform;)*
+        $(pub use $module::$transform;)*
 
         /// One step from the decoded picture to the values of a slot.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

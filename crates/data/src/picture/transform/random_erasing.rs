@@ -59,8 +59,7 @@ mod tests {
         let erasing = RandomErasing { probability: 1.0, value: 7.0, ..RandomErasing::default() };
         for key in 0..200 {
             let (_, _, got) = run(Transform::RandomErasing(erasing.clone()), &white, key);
-            let painted: Vec<(usize, usize)> =
-                (0..1600).filter(|i| got[*i] == 7).map(|i| (i % 40, i / 40)).collect();
+            let painted: Vec<(usize, usize)> = (0..1600).filter(|i| got[*i] == 7).map(|i| (i % 40, i / 40)).collect();
             let span = |side: &dyn Fn(&(usize, usize)) -> usize| {
                 let sides = painted.iter().map(side);
                 sides.clone().max().unwrap() - sides.min().unwrap() + 1
@@ -68,7 +67,8 @@ mod tests {
             assert_eq!(span(&|p| p.0) * span(&|p| p.1), painted.len(), "one rectangle");
             assert!((20..=560).contains(&painted.len()), "{}", painted.len());
         }
-        let some = (0..1000).filter(|key| run(Transform::RandomErasing(Default::default()), &white, *key).2.contains(&0));
+        let some =
+            (0..1000).filter(|key| run(Transform::RandomErasing(Default::default()), &white, *key).2.contains(&0));
         assert!((440..560).contains(&some.count()));
     }
 }

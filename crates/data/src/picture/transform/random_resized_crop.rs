@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Random, Shape, Size, Step, check_range, random_place, ten_tries};
 use crate::picture::canvas::{Canvas, Rect};
 
-/// A part with `scale` of the area and a width of `ratio` times the height; after ten misses the middle. One pass over the source picture.
+/// A part with `scale` of the area and a width of `ratio` times the height; after ten misses the middle. One pass over
+/// the source picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomResizedCrop {
@@ -94,8 +95,8 @@ mod tests {
             assert!((0.075..=1.0).contains(&area) && (0.72..1.38).contains(&ratio), "{part:?}");
             mean += area / parts.len() as f64;
         }
-        // torchvision's mean over 20,000 draws for this size: 0.514
-        assert!((0.49..0.54).contains(&mean), "{mean}");
+        // torchvision's mean over 20,000 draws for this size: 0.4565
+        assert!((0.44..0.475).contains(&mean), "{mean}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Random, Shape, Size, Step};
 use crate::picture::canvas::Canvas;
 
-/// `size = 256`: the shorter side becomes 256, the proportion stays. `size = [256, 320]`: exactly this height and width.
+/// `size = 256`: the shorter side becomes 256, the proportion stays. `size = [256, 320]`: this height and width.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resize {
@@ -44,8 +44,8 @@ impl Step for Resize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{pattern, run};
     use super::super::Transform;
+    use super::super::tests::{pattern, run};
     use super::*;
 
     fn resized(channels: usize, (from_width, from_height): (usize, usize), size: [usize; 2]) -> Vec<u8> {
@@ -70,8 +70,8 @@ mod tests {
         assert_near(&larger[..11], &[0, 22, 49, 76, 103, 130, 156, 183, 210, 132, 3]);
         assert_near(&larger[88..], &[199, 90, 38, 90, 143, 195, 189, 55, 96, 148, 191]);
         let rgb = [
-            67, 117, 152, 126, 134, 143, 117, 151, 138, 141, 130, 111, 121, 125, 132, 129, 146, 127, 113, 142, 129, 151,
-            133, 123, 142, 145, 116,
+            67, 117, 152, 126, 134, 143, 117, 151, 138, 141, 130, 111, 121, 125, 132, 129, 146, 127, 113, 142, 129,
+            151, 133, 123, 142, 145, 116,
         ];
         assert_near(&resized(3, (6, 5), [3, 3]), &rgb);
         assert_near(&resized(4, (6, 5), [3, 3]), &rgb);
