@@ -209,7 +209,9 @@ fn trained_rows(report: &Report) -> usize {
 }
 
 fn table(sink: Sink, sets: &[(&str, &Metrics, usize)]) {
-    let names: Vec<&str> = sets[0].1.named().into_iter().map(|(name, _)| name).collect();
+    // training rows that were loaded have their loss alone
+    let named = sets.iter().map(|(_, metrics, _)| metrics.named());
+    let names: Vec<&str> = named.max_by_key(Vec::len).into_iter().flatten().map(|(name, _)| name).collect();
     let mut head = format!("  {:<10} {:>9}", "", "rows");
     names.iter().for_each(|name| head.push_str(&format!(" {:>10}", name.replace('_', " "))));
     line(sink, &head);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use citius_train::{Ending, Input, Problem, Report, RunOptions, Training};
+use citius_train::{Ending, Input, Problem, Report, RowsFrom, RunOptions, Training};
 use clap::Args;
 
 use crate::args::WishArgs;
@@ -112,10 +112,17 @@ fn show_next(sink: Sink, report: &Report, problem: &Problem) {
         line(sink, "    citius plan                              the compiled step, with its costs");
         return;
     }
-    let (new, labelled) = match problem.input {
+    let (new, labelled) = match &problem.input {
         Input::Table { .. } => ("NEW.csv", "LABELLED.csv"),
         Input::Images { .. } => ("IMAGES-idx3-ubyte.gz", "MNIST-DIRECTORY"),
-        Input::Rows(_) => ("MORE-OF-THE-SAME-KIND", "MORE-OF-THE-SAME-KIND"),
+        Input::Rows(rows) => match rows.from {
+            RowsFrom::Pictures { .. } => ("FOLDER", "FOLDER-PER-CLASS"),
+            RowsFrom::Series { .. } => ("LATER.csv", "LATER.csv"),
+            RowsFrom::Text { .. } => ("OTHER.txt", "OTHER.txt"),
+            RowsFrom::Cifar => ("CIFAR-DIRECTORY", "CIFAR-DIRECTORY"),
+            RowsFrom::Packed => ("NEW.citius", "LABELLED.citius"),
+            RowsFrom::Own => return,
+        },
     };
     line(sink, "  Next");
     line(sink, &format!("    citius predict {} {new}", report.out));

@@ -26,7 +26,7 @@ pub struct Heap;
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-struct Lines(Vec<Line>);
+struct Lines(Box<[Line]>);
 
 impl Memory for Lines {
     fn bytes(&self) -> &[u8] {
@@ -39,14 +39,13 @@ impl Memory for Lines {
 
 impl Allocator for Heap {
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>, DataError> {
-        let lines = bytes.div_ceil(64);
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(lines).map_err(|_| DataError::TooLarge {
+        // not touched: whoever fills it first has the pages at hand
+        let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(64));
+        let memory = lines.map_err(|()| DataError::TooLarge {
             what: "a buffer for batches".into(),
             bytes: bytes as u128,
             next: "use a smaller batch or less prefetch".into(),
         })?;
-        memory.resize(lines, Line([0; 64]));
         Ok(Box::new(Lines(memory)))
     }
 }

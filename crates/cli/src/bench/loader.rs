@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use citius_data::{Heap, InMemory, Loader, LoaderOptions, Order, Rows, Slot, Source};
+use citius_data::picture::transform::{HorizontalFlip, RandomResizedCrop, Size};
+use citius_data::picture::{Channels, Output, PictureFolder, PictureSource, Pipeline, Transform};
+use citius_data::{DataError, Heap, InMemory, Loader, LoaderOptions, OnError, Order, Rows, Slot, Source};
+
+use citius_train::{Bytes, Material, Problem, Wishes};
 
 use super::workload::{SEED, Workload};
 use super::{DATA_DIR, Workers, median, rounded, workers};
@@ -12,7 +16,7 @@ use super::{DATA_DIR, Workers, median, rounded, workers};
 #[derive(clap::Args, Debug)]
 pub struct LoaderArgs {
     /// What to load, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "table,mnist")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "table,mnist,photos")]
     workloads: Vec<Loaded>,
     /// Threads that fill batches besides the caller's, or auto
     #[arg(long, default_value = "auto", value_parser = workers)]
@@ -23,6 +27,18 @@ pub struct LoaderArgs {
     /// Directory that holds mnist/ and the pictures
     #[arg(long, value_name = "DIR", default_value = DATA_DIR)]
     data: PathBuf,
+    /// Load the training rows of this source instead, as `citius train` would where it does not hold them in memory
+    #[arg(long, value_name = "PATH", conflicts_with = "workloads")]
+    source: Option<PathBuf>,
+    /// With --source: the column to predict
+    #[arg(long, requires = "source", allow_hyphen_values = true)]
+    target: Option<String>,
+    /// With --source: rows per batch
+    #[arg(long, requires = "source", default_value_t = 1024)]
+    batch_size: usize,
+    /// With --source: memory for data
+    #[arg(long, requires = "source")]
+    memory: Option<Bytes>,
     /// One JSON object per workload instead of the table
     #[arg(long)]
     json: bool,
@@ -35,11 +51,21 @@ enum Loaded {
     Table,
     /// 60,000 pictures kept as bytes, delivered normalised, batch 64
     Mnist,
+    /// JPEGs in class folders: decode, random resized crop to 224, flip, normalise, batch 32
+    Photos,
 }
 
 pub fn run(args: &LoaderArgs) -> Result<(), String> {
     if !args.json {
         println!("{HEAD}");
+    }
+    if let Some(source) = &args.source {
+        let result = measure_source(source, args)?;
+        println!(
+            "{}",
+            if args.json { serde_json::to_string(&result).map_err(|e| e.to_string())? } else { result.row() }
+        );
+        return Ok(());
     }
     for &workload in &args.workloads {
         let (source, batch) = workload.source(&args.data)?;
@@ -53,16 +79,38 @@ pub fn run(args: &LoaderArgs) -> Result<(), String> {
 }
 
 impl Loaded {
+    fn name(self) -> &'static str {
+        match self {
+            Loaded::Table => "table",
+            Loaded::Mnist => "mnist",
+            Loaded::Photos => "photos",
+        }
+    }
+
     fn source(self, data: &Path) -> Result<(Arc<dyn Source>, usize), String> {
-        let (name, workload) = match self {
-            Loaded::Table => ("table", Workload::Tabular),
-            Loaded::Mnist => ("mnist", Workload::Mnist),
+        let workload = match self {
+            Loaded::Table => Workload::Tabular,
+            Loaded::Mnist => Workload::Mnist,
+            Loaded::Photos => return Ok((photos(&data.join(PHOTOS)).map_err(|e| e.to_string())?, 32)),
         };
         let mnist = Some(data.join("mnist")).filter(|dir| dir.is_dir());
         let rows = Arc::new(workload.data(mnist.as_deref())?);
-        let source = InMemory::finished(name, rows).map_err(|e| e.to_string())?;
+        let source = InMemory::finished(self.name(), rows).map_err(|e| e.to_string())?;
         Ok((Arc::new(source), workload.batch()))
     }
+}
+
+/// The folder of pictures beside the other data.
+const PHOTOS: &str = "images_caltech101_8";
+
+fn photos(folder: &Path) -> Result<Arc<dyn Source>, DataError> {
+    let transforms = vec![
+        Transform::RandomResizedCrop(RandomResizedCrop::new(Size::One(224))),
+        Transform::HorizontalFlip(HorizontalFlip { probability: 0.5 }),
+    ];
+    let pipeline = Pipeline { channels: Channels::Rgb, transforms, output: Output::imagenet() };
+    let pictures = Box::new(PictureFolder::open(folder)?);
+    Ok(Arc::new(PictureSource::new(pictures, pipeline, OnError::Fail)?))
 }
 
 fn measure(workload: Loaded, source: Arc<dyn Source>, batch: usize, args: &LoaderArgs) -> Result<Measured, String> {
@@ -87,10 +135,7 @@ fn measure(workload: Loaded, source: Arc<dyn Source>, batch: usize, args: &Loade
     let report = loader.report();
     Ok(Measured {
         peer: concat!("citius ", env!("CARGO_PKG_VERSION")),
-        workload: match workload {
-            Loaded::Table => "table",
-            Loaded::Mnist => "mnist",
-        },
+        workload: workload.name(),
         variant: args.workers.0.map_or("workers=auto".to_owned(), |n| format!("workers={n}")),
         epoch_s: rounded(epoch_s, 6),
         first_epoch_s: rounded(seconds[0], 6),
@@ -99,9 +144,52 @@ fn measure(workload: Loaded, source: Arc<dyn Source>, batch: usize, args: &Loade
         workers: report.workers,
         prefetch: report.prefetch,
         gb_per_s: rounded(bytes / epoch_s / 1e9, 2),
-        copy_gb_per_s: rounded(bytes / copy_s / 1e9, 2),
+        copy_gb_per_s: Some(rounded(bytes / copy_s / 1e9, 2)),
         us_per_batch: rounded(epoch_s / loader.batches_per_epoch() as f64 * 1e6, 3),
-        copy_us_per_batch: rounded(copy_s / loader.batches_per_epoch() as f64 * 1e6, 3),
+        copy_us_per_batch: Some(rounded(copy_s / loader.batches_per_epoch() as f64 * 1e6, 3)),
+    })
+}
+
+/// Whole epochs of the training rows of a source.
+fn measure_source(path: &Path, args: &LoaderArgs) -> Result<Measured, String> {
+    let wishes = Wishes {
+        source: Some(path.to_owned()),
+        target: args.target.clone(),
+        memory: args.memory,
+        workers: Some(citius_train::Workers(args.workers.0)),
+        ..Wishes::default()
+    };
+    let problem = Problem::read(&wishes).map_err(|e| e.to_string())?;
+    let Material::Loaded(loaded) = &problem.train else {
+        return Err("its rows fit into memory, and are not loaded; say --memory 0 to load them".into());
+    };
+    let mut loader = loaded.loader(args.batch_size.max(1), SEED, 0, 0).map_err(|e| e.to_string())?;
+    let (mut seconds, mut items) = (Vec::new(), 0);
+    for _ in 0..args.epochs.max(1) {
+        let start = Instant::now();
+        items = 0;
+        while let Some(batch) = loader.next_batch().map_err(|e| e.to_string())? {
+            items += batch.rows();
+        }
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let epoch_s = median(&seconds[seconds.len().min(2) - 1..]);
+    let gb_per_s = rounded(items as f64 * loader.schema().row_bytes() as f64 / epoch_s / 1e9, 2);
+    let us_per_batch = rounded(epoch_s / loader.batches_per_epoch() as f64 * 1e6, 3);
+    Ok(Measured {
+        peer: concat!("citius ", env!("CARGO_PKG_VERSION")),
+        workload: "source",
+        variant: args.workers.0.map_or("workers=auto".to_owned(), |n| format!("workers={n}")),
+        epoch_s: rounded(epoch_s, 6),
+        first_epoch_s: rounded(seconds[0], 6),
+        items,
+        items_per_s: (items as f64 / epoch_s).round(),
+        workers: loader.report().workers,
+        prefetch: loader.report().prefetch,
+        gb_per_s,
+        copy_gb_per_s: None,
+        us_per_batch,
+        copy_us_per_batch: None,
     })
 }
 
@@ -135,9 +223,11 @@ struct Measured {
     workers: usize,
     prefetch: usize,
     gb_per_s: f64,
-    copy_gb_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_gb_per_s: Option<f64>,
     us_per_batch: f64,
-    copy_us_per_batch: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_us_per_batch: Option<f64>,
 }
 
 const HEAD: &str = "workload  variant         items/s   epoch ms   first ms   workers   GB/s   one thread copies, GB/s";
@@ -153,7 +243,7 @@ impl Measured {
             self.first_epoch_s * 1e3,
             self.workers,
             self.gb_per_s,
-            self.copy_gb_per_s
+            self.copy_gb_per_s.unwrap_or(f64::NAN)
         )
     }
 }

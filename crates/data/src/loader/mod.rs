@@ -42,7 +42,7 @@ pub struct LoaderOptions {
     pub shard: Shard,
     /// Threads that fill slots; `None`: as many as turn out fastest, down to none. Changes the speed, never the batches.
     pub workers: Option<usize>,
-    /// Batches held ready; `None`: at least two for each worker, and two.
+    /// Batches held ready; `None`: one for each worker, two more, and more where they are small.
     pub prefetch: Option<usize>,
     /// Bytes for slots and, with a stream, for its windows.
     pub memory_limit: usize,
@@ -64,7 +64,7 @@ impl Default for LoaderOptions {
             shard: Shard::default(),
             workers: None,
             prefetch: None,
-            memory_limit: 256 << 20,
+            memory_limit: 128 << 20,
             window: None,
             on_error: OnError::Fail,
             allocator: heap(),
@@ -180,7 +180,7 @@ impl Loader {
         let cores = available_parallelism().map_or(1, |n| n.get());
         let most_workers = options.workers.unwrap_or(cores).min(MOST_WORKERS);
         let chunk_bytes = batch_bytes * in_chunk;
-        let usual = (2 * most_workers + 2).max(USUAL_BYTES / chunk_bytes).min(MOST_CHUNKS.max(2 * most_workers + 2));
+        let usual = (USUAL_BYTES / chunk_bytes).min(MOST_CHUNKS).max(most_workers + 2);
         let wanted = options.prefetch.map_or(usual, |batches| batches.div_ceil(in_chunk));
         let least = 1 + (most_workers > 0) as usize;
         let slots = wanted.min(options.memory_limit / chunk_bytes).max(least);
@@ -196,7 +196,7 @@ impl Loader {
         supply.begin(epoch, supply.positions().start + (first_batch * options.batch_size as u64) as u32);
         let first_chunk = epoch * batches.div_ceil(in_chunk as u64) + batch / in_chunk as u64;
         let ring = Arc::new(Ring::new(supply, &options, in_chunk, slots, first_chunk)?);
-        let tuning = Tuning::new(options.workers.map(|n| n.min(MOST_WORKERS)), cores);
+        let tuning = Tuning::new(options.workers.map(|n| n.min(MOST_WORKERS)), cores, ring.supply.is_heavy());
         ring.set_active(tuning.workers());
         let mut loader = Loader {
             ring,

@@ -85,6 +85,14 @@ impl Supply {
         matches!(self, Supply::Source { .. })
     }
 
+    /// Whether filling is known to take long.
+    pub fn is_heavy(&self) -> bool {
+        match self {
+            Supply::Source { source, .. } => source.is_heavy(),
+            Supply::Stream(_) => true,
+        }
+    }
+
     /// This loader's positions in every epoch.
     pub fn positions(&self) -> Range<u32> {
         match self {

@@ -20,6 +20,7 @@ pub(super) struct Tuning {
     waited: Duration,
     waited_before: Duration,
     look: Duration,
+    usual_look: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +33,11 @@ enum Phase {
 
 /// Long enough to tell candidates apart, in time and in chunks.
 const LOOK: Duration = Duration::from_millis(4);
+/// Where blocks are read or pictures decoded, work comes in bursts.
+const HEAVY_LOOK: Duration = Duration::from_millis(100);
 const FEW: u32 = 4;
+/// Before anything else is tried: a first epoch should not be spent on trials.
+const FIRST_LOOK: Duration = Duration::from_millis(25);
 /// Longest look once settled.
 const LONG_LOOK: Duration = Duration::from_millis(500);
 const TRIES: usize = 2;
@@ -45,10 +50,11 @@ const MARGIN: f64 = 1.05;
 const DOUBT: f64 = 0.6;
 
 impl Tuning {
-    pub fn new(fixed: Option<usize>, cores: usize) -> Tuning {
+    /// `heavy`: filling is known to take long.
+    pub fn new(fixed: Option<usize>, cores: usize, heavy: bool) -> Tuning {
         let mut candidates: Vec<usize> = vec![0];
         candidates.extend((1..=cores).filter(|n| n.is_power_of_two() || *n == cores));
-        Tuning {
+        let mut tuning = Tuning {
             fixed,
             cores,
             best: vec![0.0; candidates.len()],
@@ -62,7 +68,19 @@ impl Tuning {
             waited: Duration::ZERO,
             waited_before: Duration::ZERO,
             look: LOOK,
+            usual_look: if heavy { HEAVY_LOOK } else { LOOK },
+        };
+        if heavy {
+            tuning.take_all_cores();
         }
+        tuning
+    }
+
+    /// With the caller's thread all cores; other numbers are tried later.
+    fn take_all_cores(&mut self) {
+        self.now = self.candidates.iter().position(|n| *n >= self.cores - 1).unwrap_or(0).max(1);
+        self.phase = Phase::Trying;
+        self.look = FIRST_LOOK.max(self.usual_look);
     }
 
     pub fn workers(&self) -> usize {
@@ -90,9 +108,8 @@ impl Tuning {
         }
         let (taken, waited) = (self.began.elapsed(), self.waited - self.waited_before);
         if self.phase == Phase::Start && waited.as_secs_f64() > BUSY * taken.as_secs_f64() {
-            // hardly anything but loading: with the caller's thread all cores, other numbers are tried later
-            self.now = self.candidates.iter().position(|n| *n >= self.cores - 1).unwrap_or(0).max(1);
-            self.phase = Phase::Trying;
+            // hardly anything but loading
+            self.take_all_cores();
             self.restart();
             return true;
         }
@@ -129,7 +146,7 @@ impl Tuning {
         }
         self.look = match self.phase {
             Phase::Settled => (self.look * 2).min(LONG_LOOK),
-            _ => LOOK,
+            _ => self.usual_look,
         };
         self.restart();
         self.now != before
@@ -170,16 +187,16 @@ mod tests {
 
     #[test]
     fn the_fastest_is_kept_and_few_workers_win_a_draw() {
-        let mut tuning = Tuning::new(None, 4);
+        let mut tuning = Tuning::new(None, 4, false);
         assert_eq!(tuning.workers(), 0);
         assert_eq!(settle(&mut tuning, |workers| 100.0 + workers as f64 * 50.0), 4);
-        assert_eq!(settle(&mut Tuning::new(None, 4), |_| 100.0), 0);
-        assert_eq!(settle(&mut Tuning::new(None, 4), |workers| if workers == 2 { 150.0 } else { 100.0 }), 2);
+        assert_eq!(settle(&mut Tuning::new(None, 4, false), |_| 100.0), 0);
+        assert_eq!(settle(&mut Tuning::new(None, 4, false), |workers| if workers == 2 { 150.0 } else { 100.0 }), 2);
     }
 
     #[test]
     fn a_caller_that_never_waits_is_left_alone_until_it_waits() {
-        let mut tuning = Tuning::new(None, 2);
+        let mut tuning = Tuning::new(None, 2, false);
         tuning.judge(100.0, true);
         assert!(tuning.settled() && tuning.workers() == 0);
         tuning.judge(100.0, false);
@@ -188,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_choice_that_turns_slow_is_doubted() {
-        let mut tuning = Tuning::new(None, 2);
+        let mut tuning = Tuning::new(None, 2, false);
         settle(&mut tuning, |workers| 100.0 + workers as f64 * 50.0);
         tuning.judge(190.0, false);
         assert!(tuning.settled());
@@ -199,8 +216,15 @@ mod tests {
 
     #[test]
     fn a_fixed_number_stays() {
-        let mut tuning = Tuning::new(Some(3), 2);
+        let mut tuning = Tuning::new(Some(3), 2, false);
         assert!(!tuning.begin_chunk() && tuning.settled());
         assert_eq!(tuning.workers(), 3);
+    }
+
+    #[test]
+    fn heavy_work_starts_on_all_cores() {
+        assert_eq!(Tuning::new(None, 4, true).workers(), 4);
+        assert_eq!(Tuning::new(None, 2, true).workers(), 1);
+        assert_eq!(Tuning::new(None, 1, true).workers(), 1);
     }
 }

@@ -170,8 +170,8 @@ fn gamma(random: &mut Random, alpha: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::{Grid, Layout, PictureSource, Pipeline};
-    use crate::loader::OnError;
     use super::*;
+    use crate::loader::OnError;
     use crate::slot::{Heap, Slot};
 
     /// Four pictures of one grey each, 0, 51, 102, 153, with classes 0, 1, 2, 0.

@@ -97,6 +97,10 @@ thread_local! {
 }
 
 impl Source for PictureSource {
+    fn is_heavy(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &str {
         self.pictures.name()
     }
