@@ -313,11 +313,14 @@ pub(crate) struct PlainColumn {
 }
 
 impl PlainColumn {
+    /// No input goes beyond this.
+    pub(crate) const LIMIT: f64 = feature::LIMIT;
+
     /// The input of a number, in the same steps as [`Encoding::write`].
     #[inline]
     pub(crate) fn input(&self, value: f64) -> f32 {
         let value = if self.log { feature::signed_log(value) } else { value };
-        ((value - self.mean) / self.std).clamp(-feature::LIMIT, feature::LIMIT) as f32
+        ((value - self.mean) / self.std).clamp(-Self::LIMIT, Self::LIMIT) as f32
     }
 }
 

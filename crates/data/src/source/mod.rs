@@ -6,10 +6,12 @@
 //! ```text
 //! memory.rs    a Dataset in memory
 //! encoded.rs   blocks of a table, encoded as they are read
+//! plain.rs     the fast way for columns of numbers
 //! ```
 
 mod encoded;
 mod memory;
+mod plain;
 
 pub use encoded::Encoded;
 pub use memory::InMemory;

@@ -22,8 +22,8 @@ use crate::error::DataError;
 /// The first and the last bytes of every Parquet file.
 pub(super) const MAGIC: &[u8] = b"PAR1";
 
-/// Numbers of one batch while they are taken over: they stay in the cache.
-const BATCH_VALUES: usize = 1 << 17;
+/// Numbers that are decoded before they are handed on: they stay in the cache, and batches are few.
+const BATCH_VALUES: usize = 1 << 19;
 
 /// A whole file.
 pub(super) fn read(name: &str, input: Input, options: &ReadOptions) -> Result<Table, DataError> {
@@ -113,7 +113,7 @@ impl TableBlocks for ParquetBlocks {
         let Some(places) = self.plain_places(columns) else { return Ok(false) };
         let mut going = true;
         self.file.each_batch(piece, &places, BATCH_VALUES / places.len().max(1), |first, batch| {
-            going = going && batch_numbers(&batch).is_some_and(|numbers| visit(first, &numbers));
+            going = batch_numbers(&batch).is_some_and(|numbers| visit(first, &numbers));
             Ok(going)
         })?;
         Ok(going)
