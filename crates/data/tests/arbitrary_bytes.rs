@@ -1,7 +1,13 @@
 //! Arbitrary bytes into every reader: any answer will do, as long as there is one.
 
+mod made;
+
+use std::sync::Arc;
+
+use arrow_array::{Float32Array, StringArray};
 use citius_data::{
-    Order, Preparation, PrepareOptions, ReadOptions, Table, mnist_dir, read_images, read_labels, read_row_file,
+    Order, Preparation, PrepareOptions, ReadOptions, Table, mnist_dir, open_blocks, read_images, read_labels,
+    read_row_file,
 };
 use proptest::prelude::*;
 
@@ -31,7 +37,64 @@ fn npy(header: String, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Opens bytes as blocks and reads them all.
+fn blocks(bytes: &[u8]) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    std::fs::write(&path, bytes).unwrap();
+    if let Ok(blocks) = open_blocks(&path, &ReadOptions::default()) {
+        (0..blocks.blocks().len() - 1).for_each(|block| drop(blocks.read(block)));
+    }
+}
+
+fn binary_file(kind: usize) -> Vec<u8> {
+    let batch = made::batch(vec![
+        ("a", Arc::new(Float32Array::from_iter((0..40).map(|row| (row % 9 > 0).then_some(row as f32))))),
+        ("w", Arc::new(StringArray::from_iter_values((0..40).map(|row| ["x", "yy", "zzz"][row % 3])))),
+    ]);
+    match kind {
+        0 => made::parquet(&batch, 25),
+        1 => made::arrow_file(&batch, 25),
+        2 => made::compressed_arrow_file(&batch),
+        3 => made::arrow_stream(&batch, 25),
+        _ => made::npz(&[("a", made::npy("|u1", "(2, 2)", &[3, 4, 5, 6]))], true),
+    }
+}
+
 proptest! {
+    #[test]
+    fn damaged_binary_files(
+        kind in 0usize..5,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+        keep in any::<bool>(),
+    ) {
+        let mut bytes = binary_file(kind);
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(if keep { bytes.len() } else { cut.index(bytes.len()) });
+        table("a", &bytes);
+        blocks(&bytes);
+    }
+
+    #[test]
+    fn bytes_behind_a_magic(
+        magic in prop::sample::select(vec![&b"PAR1"[..], b"ARROW1\0\0", b"\xff\xff\xff\xff", b"PK\x03\x04"]),
+        body in prop::collection::vec(any::<u8>(), 0..200),
+        tail in prop::sample::select(vec![&b"PAR1"[..], b"ARROW1", b""]),
+    ) {
+        let bytes = [magic, &body, tail].concat();
+        table("a", &bytes);
+        blocks(&bytes);
+    }
+
+    #[test]
+    fn text_as_blocks(text in r#"([0-9.]{0,3}|[a-cé]|"|NA|inf|-1e308|[,;\t |#]|\n|\r\n|\r){0,80}"#) {
+        blocks(text.as_bytes());
+    }
+
     #[test]
     fn bytes_as_tables(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         table("a.csv", &bytes);

@@ -1,10 +1,14 @@
 //! Bad files on disk: each gives a message that names the place and the way out, none a panic.
 
+mod made;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use citius_data::{ReadOptions, Table};
+use arrow_array::{Float32Array, NullArray, RecordBatch, StringArray};
+use citius_data::{ReadOptions, Table, open_blocks};
 
 struct Folder(tempfile::TempDir);
 
@@ -19,6 +23,7 @@ impl Folder {
 
     fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path().join(name);
+        let _ = fs::remove_file(&path); // a new file is written faster than an old one emptied
         fs::write(&path, bytes).unwrap();
         path
     }
@@ -97,6 +102,106 @@ fn damaged_gzip() {
         let got = message(&folder.write("a.csv.gz", &zipped[..cut]));
         assert!(got.contains("gzip") || got.contains("empty"), "{got}");
     }
+}
+
+#[test]
+fn damaged_zstd_and_bombs() {
+    let folder = Folder::new();
+    let small = made::zstd(b"x,y\n1,2\n3,4\n");
+    for cut in 5..small.len() {
+        let got = message(&folder.write("a.csv.zst", &small[..cut]));
+        assert!(got.contains("zstd"), "{got}");
+    }
+    let zeros = vec![b'0'; 300 << 20];
+    let got = message(&folder.write("a.csv.zst", &made::zstd(&zeros)));
+    assert!(got.contains("expands more than 200 times") && got.contains("unzstd"), "{got}");
+    let got = message(&folder.write("a.csv.gz", &gzip(&zeros)));
+    assert!(got.contains("expands more than 200 times") && got.contains("gunzip"), "{got}");
+    let bomb = made::npz(&[("a", made::npy("|u1", "(314572800,)", &zeros))], true);
+    let got = message(&folder.write("a.npz", &bomb));
+    assert!(got.contains("expands more than 200 times"), "{got}");
+}
+
+fn rows() -> RecordBatch {
+    made::batch(vec![
+        ("a", Arc::new(Float32Array::from_iter((0..50).map(|row| (row % 9 > 0).then_some(row as f32))))),
+        ("w", Arc::new(StringArray::from_iter_values((0..50).map(|row| ["x", "yy", "zzz"][row % 3])))),
+        ("n", Arc::new(NullArray::new(50))),
+    ])
+}
+
+/// A small file of each binary format.
+fn binary_files() -> Vec<(&'static str, Vec<u8>)> {
+    let arrays = [("a", made::npy("<i2", "(2,)", &[1, 0, 2, 0])), ("b", made::npy("|u1", "(2, 2)", &[3, 4, 5, 6]))];
+    vec![
+        ("a.parquet", made::parquet(&rows(), 20)),
+        ("a.arrow", made::arrow_file(&rows(), 20)),
+        ("b.arrow", made::compressed_arrow_file(&rows())),
+        ("a.arrows", made::arrow_stream(&rows(), 20)),
+        ("a.npz", made::npz(&arrays, true)),
+        ("b.npz", made::npz(&arrays, false)),
+    ]
+}
+
+/// Whole and in blocks; whatever comes of it.
+fn try_all(path: &Path) -> bool {
+    let whole = Table::read(path, &ReadOptions::default());
+    if let Ok(blocks) = open_blocks(path, &ReadOptions::default()) {
+        for block in 0..blocks.blocks().len() - 1 {
+            let _ = blocks.read(block);
+            let _ = blocks.visit_numbers(block, &[0], &mut |_, _| true);
+        }
+    }
+    whole.is_ok()
+}
+
+#[test]
+fn binary_files_cut_short() {
+    let folder = Folder::new();
+    for (name, bytes) in binary_files() {
+        assert!(try_all(&folder.write(name, &bytes)), "{name}");
+        for cut in (0..bytes.len()).step_by(1 + bytes.len() / 400) {
+            let read = try_all(&folder.write(name, &bytes[..cut]));
+            assert!(!read || name == "a.arrows", "{name} cut at {cut} of {}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn binary_files_with_flipped_bits() {
+    let folder = Folder::new();
+    for (name, bytes) in binary_files() {
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            for flip in [1, 0x80, 0xff] {
+                broken[at] = bytes[at] ^ flip;
+                try_all(&folder.write(name, &broken));
+            }
+        }
+    }
+}
+
+#[test]
+fn headers_that_promise_too_much() {
+    let folder = Folder::new();
+    // Rows of a column without values take no bytes.
+    let empty = made::batch(vec![("n", Arc::new(NullArray::new(4_000_000_000)))]);
+    for (name, bytes) in
+        [("a.arrow", made::arrow_file(&empty, usize::MAX)), ("a.arrows", made::arrow_stream(&empty, usize::MAX))]
+    {
+        let got = message(&folder.write(name, &bytes));
+        assert!(got.contains("too many for"), "{got}");
+    }
+    let got = message(&folder.write("a.parquet", b"PAR1\xff\xff\xff\x7fPAR1"));
+    assert!(got.contains("not a usable Parquet file"), "{got}");
+    let got = message(&folder.write("a.arrow", b"ARROW1\0\0\xff\xff\xff\x7fARROW1"));
+    assert!(got.contains("not a usable Arrow file"), "{got}");
+    for magic in [&b"PAR1"[..], b"ARROW1", b"\xff\xff\xff\xff", b"PK\x03\x04"] {
+        try_all(&folder.write("a.csv", magic));
+        try_all(&folder.write("a.csv", &[magic, &[0xff; 64]].concat()));
+    }
+    assert!(message(&folder.write("a.feather", b"FEA1\0\0")).contains("Feather version 2"));
+    assert!(message(&folder.write("a.parquet", b"PARE\0\0")).contains("encrypted"));
 }
 
 #[test]

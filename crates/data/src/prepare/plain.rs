@@ -22,16 +22,18 @@ pub(crate) struct PlainColumn {
 }
 
 impl PlainColumn {
-    /// The input of a number whose logarithm, if any, has been taken; the same steps as [`Encoding::write`].
-    #[inline(always)]
-    pub(crate) fn scaled(&self, value: f64) -> f32 {
-        self.scaling.apply(value)
+    /// No scaled input goes beyond this.
+    pub(crate) const LIMIT: f64 = Scaling::LIMIT;
+
+    /// `(offset, unit)` of its scale.
+    pub(crate) fn scale(&self) -> (f64, f64) {
+        self.scaling.parts()
     }
 
-    /// The input of a number.
+    /// The input of a number, in the same steps as [`Encoding::write`].
     #[inline]
     pub(crate) fn input(&self, value: f64) -> f32 {
-        self.scaled(if self.log { signed_log(value) } else { value })
+        self.scaling.apply(if self.log { signed_log(value) } else { value })
     }
 }
 

@@ -16,9 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
 
-/// No scaled input goes beyond this: a wild value is told from the rest, and stays finite.
-const LIMIT: f64 = 1e6;
-
 /// How a numeric column is scaled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,6 +41,14 @@ pub(super) struct Scaling {
 }
 
 impl Scaling {
+    /// No scaled input goes beyond this: a wild value is told from the rest, and stays finite.
+    pub(super) const LIMIT: f64 = 1e6;
+
+    /// Offset and unit.
+    pub(super) fn parts(&self) -> (f64, f64) {
+        (self.mean, self.std)
+    }
+
     /// Fits to the values that are not NaN, whose moments are known.
     pub(super) fn fit(scale: Scale, moments: &Moments, values: impl Iterator<Item = f64>) -> Scaling {
         let (mean, std) = match scale {
@@ -63,7 +68,7 @@ impl Scaling {
     /// `(x − offset) / unit`, finite for every finite `x`.
     #[inline]
     pub(super) fn apply(&self, value: f64) -> f32 {
-        let limit = if self.raw { f32::MAX as f64 } else { LIMIT };
+        let limit = if self.raw { f32::MAX as f64 } else { Self::LIMIT };
         ((value - self.mean) / self.std).clamp(-limit, limit) as f32
     }
 }

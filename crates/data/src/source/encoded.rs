@@ -3,19 +3,18 @@
 //! Columns of plain numbers go from the file's own arrays straight into rows of f32; everything else takes the way
 //! through a [`Table`]. Both give the same bits.
 
+use super::Stream;
+use super::plain::Plain;
 use crate::dataset::{Features, Target};
 use crate::error::DataError;
-use crate::prepare::{PlainColumn, Preparation, Task};
+use crate::prepare::{Preparation, Task};
 use crate::rng::SplitMix64;
 use crate::schema::{Field, INPUT, Kind, Schema, TARGET};
 use crate::slot::FieldMut;
-use crate::source::Stream;
-use crate::table::{Column, Numbers, Table, TableBlocks, Values, concat};
+use crate::table::{Column, Table, TableBlocks, Values, concat};
 
 /// Blocks that a sample is drawn from: enough to see a file that changes along its way.
 const SAMPLE_BLOCKS: usize = 64;
-/// Rows that are turned from columns into rows at a time: their inputs stay in the cache.
-const TILE: usize = 64;
 
 /// Blocks of a table as rows of inputs and targets.
 pub struct Encoded {
@@ -23,14 +22,6 @@ pub struct Encoded {
     preparation: Preparation,
     schema: Schema,
     plain: Option<Plain>,
-}
-
-/// The short cut: which columns hold the inputs.
-struct Plain {
-    /// In the order of the file: each with the place of its first input in a row.
-    inputs: Vec<(PlainColumn, usize)>,
-    places: Vec<usize>,
-    target: usize,
 }
 
 impl Encoded {
@@ -134,15 +125,13 @@ impl Encoded {
     /// Writes the inputs from the file's own arrays and gives the target; `None` where the way through a table is
     /// needed, be it only for its message.
     fn read_plain(&self, plain: &Plain, block: usize, x: &mut [f32]) -> Result<Option<Target>, DataError> {
-        let width = self.preparation.features();
         let mut done = 0;
         let taken = self.blocks.visit_numbers(block, &plain.places, &mut |first, numbers| {
-            let rows = numbers.first().map_or(0, rows_of);
-            let place = (first * width).min(x.len())..((first + rows) * width).min(x.len());
-            done += rows;
-            plain.write(numbers, &mut x[place], width)
+            let rows = plain.write(first, numbers, x);
+            done += rows.unwrap_or(0);
+            rows.is_some()
         })?;
-        if !taken || done * width != x.len() {
+        if !taken || Some(x.len()) != done.checked_mul(self.preparation.features()) {
             return Ok(None);
         }
         let target = self.blocks.read_columns(block, &[plain.target])?;
@@ -163,87 +152,6 @@ impl Encoded {
             next: "remove the row from the file, a file read in blocks is trained on as it stands".to_owned(),
         };
         Err(in_file(error, start))
-    }
-}
-
-impl Plain {
-    fn new(inputs: Vec<PlainColumn>, target: usize) -> Plain {
-        let mut at = 0;
-        let mut inputs: Vec<(PlainColumn, usize)> = inputs
-            .into_iter()
-            .map(|column| {
-                let first = at;
-                at += 1 + column.missing as usize;
-                (column, first)
-            })
-            .collect();
-        inputs.sort_by_key(|(column, _)| column.place);
-        let places = inputs.iter().map(|(column, _)| column.place).collect();
-        Plain { inputs, places, target }
-    }
-
-    /// Columns to rows, a tile of rows at a time; `false` if a value is infinite or the columns do not fit.
-    fn write(&self, numbers: &[Numbers<'_>], x: &mut [f32], width: usize) -> bool {
-        let rows = x.len() / width.max(1);
-        let fit = numbers.len() == self.inputs.len() && numbers.iter().all(|values| rows_of(values) == rows);
-        let mut tiles = x.chunks_mut(TILE * width.max(1)).zip((0..rows).step_by(TILE));
-        fit && tiles.all(|(tile, first)| {
-            let rows = first..first + tile.len() / width;
-            let mut columns = self.inputs.iter().zip(numbers);
-            columns.all(|((column, at), values)| match values {
-                Numbers::F32(values) => write_column(column, &values[rows.clone()], |v| v as f64, tile, *at, width),
-                Numbers::F64(values) => write_column(column, &values[rows.clone()], |v| v, tile, *at, width),
-                Numbers::I32(values) => write_column(column, &values[rows.clone()], |v| v as f64, tile, *at, width),
-                Numbers::I64(values) => write_column(column, &values[rows.clone()], |v| v as f64, tile, *at, width),
-            })
-        })
-    }
-}
-
-/// One column of a tile; `false` if a value is infinite.
-#[inline]
-fn write_column<T: Copy>(
-    column: &PlainColumn,
-    values: &[T],
-    wide: impl Fn(T) -> f64,
-    tile: &mut [f32],
-    at: usize,
-    width: usize,
-) -> bool {
-    let mut inputs = [0f32; TILE];
-    let mut finite = true;
-    if column.log {
-        for (input, value) in inputs.iter_mut().zip(values) {
-            let value = wide(*value);
-            finite &= !value.is_infinite();
-            *input = if value.is_nan() { 0.0 } else { column.input(value) };
-        }
-    } else {
-        // Without a branch, so that several values are done at once.
-        for (input, value) in inputs.iter_mut().zip(values) {
-            let value = wide(*value);
-            finite &= value.abs() != f64::INFINITY;
-            let finished = column.scaled(value);
-            *input = if value.is_nan() { 0.0 } else { finished };
-        }
-    }
-    for (row, input) in tile.chunks_exact_mut(width).zip(&inputs) {
-        row[at] = *input;
-    }
-    if column.missing {
-        for (row, value) in tile.chunks_exact_mut(width).zip(values) {
-            row[at + 1] = wide(*value).is_nan() as u8 as f32;
-        }
-    }
-    finite
-}
-
-fn rows_of(numbers: &Numbers<'_>) -> usize {
-    match numbers {
-        Numbers::F32(values) => values.len(),
-        Numbers::F64(values) => values.len(),
-        Numbers::I32(values) => values.len(),
-        Numbers::I64(values) => values.len(),
     }
 }
 

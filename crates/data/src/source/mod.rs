@@ -11,12 +11,14 @@
 //! files.rs     patterns for file names; several tables as one
 //! text.rs      windows over a text; vocabulary.rs: its tokens by number
 //! series.rs    windows over the rows of a table in the order of time; scale.rs: means and deviations
+//! plain.rs     the fast way for columns of numbers
 //! ```
 
 mod concat;
 mod encoded;
 mod files;
 mod memory;
+mod plain;
 mod scale;
 mod series;
 pub(crate) mod stored;

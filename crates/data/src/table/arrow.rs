@@ -61,7 +61,7 @@ pub(super) fn read(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Ta
 /// A file in blocks, its record batches.
 pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> Result<ArrowBlocks, DataError> {
     let source = Source { name, bytes: Bytes::File(&file) };
-    let (layout, decoder, fields, batches, starts) = guarded(name, "Arrow", || {
+    let (decoder, fields, batches, starts) = guarded(name, "Arrow", || {
         let layout = source.footer()?;
         let fields = Fields::choose(name, &layout.schema, options)?;
         let mut decoder = layout.decoder(&fields.places);
@@ -78,7 +78,7 @@ pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> R
                 }
             }
         }
-        Ok((layout, decoder, fields, batches, starts))
+        Ok((decoder, fields, batches, starts))
     })?;
     if batches.is_empty() {
         return Err(no_rows(name));
@@ -86,7 +86,6 @@ pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> R
     if starts.last() == Some(&MISSING) {
         return Err(too_many_rows(name));
     }
-    let _ = layout;
     let missing = MissingTokens::new(&options.missing);
     let mut blocks = ArrowBlocks {
         name: name.to_owned(),
@@ -335,20 +334,22 @@ impl Source<'_> {
             _ => None,
         };
         let batch = rows.ok_or_else(|| self.broken("a message is neither rows nor a dictionary"))?;
-        if batch.compression().is_some() {
-            let mut room = FREE_GROWTH.max(body.saturating_mul(MAX_GROWTH));
-            for buffer in batch.buffers().into_iter().flatten() {
-                // A compressed buffer begins with its size when decompressed; -1 if it is not.
-                let at = usize::try_from(buffer.offset()).ok().and_then(|at| at.checked_add(header as usize));
-                let claim = at.and_then(|at| bytes.get(at..)?.first_chunk::<8>());
-                let claim = claim.map_or(0, |claim| i64::from_le_bytes(*claim).max(0) as u64);
-                room = room.checked_sub(claim).filter(|_| buffer.length() >= 0).ok_or_else(|| {
-                    self.broken(format!(
-                        "it expands more than {MAX_GROWTH} times, refused as it may fill the memory; \
-                         if it is real data, save it without compression"
-                    ))
-                })?;
-            }
+        let compressed = batch.compression().is_some();
+        let mut room = FREE_GROWTH.max(body.saturating_mul(MAX_GROWTH));
+        for buffer in batch.buffers().into_iter().flatten() {
+            let place = u64::try_from(buffer.offset()).ok().zip(u64::try_from(buffer.length()).ok());
+            let (at, length) = place
+                .filter(|(at, length)| at.checked_add(*length).is_some_and(|end| end <= body))
+                .ok_or_else(|| self.broken("a column lies outside of its message; it is damaged"))?;
+            // A compressed buffer begins with its size when decompressed; -1 if it is not.
+            let claim = bytes[(header + at) as usize..(header + at + length) as usize].first_chunk::<8>();
+            let claim = claim.map_or(0, |claim| i64::from_le_bytes(*claim).max(0) as u64);
+            room = room.checked_sub(claim * compressed as u64).ok_or_else(|| {
+                self.broken(format!(
+                    "it expands more than {MAX_GROWTH} times, refused as it may fill the memory; \
+                     if it is real data, save it without compression"
+                ))
+            })?;
         }
         let is_batch = message.header_type() == MessageHeader::RecordBatch;
         let rows = is_batch.then(|| batch.length());

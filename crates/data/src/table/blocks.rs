@@ -43,7 +43,7 @@ pub trait TableBlocks: Send + Sync {
 
     /// A short cut past the table for columns of plain numbers: calls `visit(first row in the block, values)` for some
     /// rows after the other, a [`Numbers`] for each of `columns`, which are rising. `false` if there is no short cut
-    /// for these columns, or if `visit` said so; rows may have been visited then.
+    /// for these columns, or if `visit` said so; some rows may have been visited then.
     fn visit_numbers(
         &self,
         _block: usize,

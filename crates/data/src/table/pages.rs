@@ -57,7 +57,7 @@ impl Input {
                 let end = end.ok_or(io::ErrorKind::UnexpectedEof)?;
                 Ok(bytes.slice(start as usize..end as usize))
             }
-            Input::File(file) => file.read(start, length).map(Bytes::from).map_err(io::Error::other),
+            Input::File(file) => file.read_shared(start, length).map_err(io::Error::other),
         }
     }
 }

@@ -8,7 +8,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
     RowSelector,
 };
-use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy};
 use parquet::file::reader::Length;
 
 use super::blocks::{MOST_BYTES, MOST_ROWS, Numbers, TableBlocks, batch_numbers};
@@ -22,8 +22,8 @@ use crate::error::DataError;
 /// The first and the last bytes of every Parquet file.
 pub(super) const MAGIC: &[u8] = b"PAR1";
 
-/// Numbers of one batch while they are taken over: they stay in the cache.
-const BATCH_VALUES: usize = 1 << 17;
+/// Numbers that are decoded before they are handed on: they stay in the cache, and batches are few.
+const BATCH_VALUES: usize = 1 << 19;
 
 /// A whole file.
 pub(super) fn read(name: &str, input: Input, options: &ReadOptions) -> Result<Table, DataError> {
@@ -113,7 +113,7 @@ impl TableBlocks for ParquetBlocks {
         let Some(places) = self.plain_places(columns) else { return Ok(false) };
         let mut going = true;
         self.file.each_batch(piece, &places, BATCH_VALUES / places.len().max(1), |first, batch| {
-            going = going && batch_numbers(&batch).is_some_and(|numbers| visit(first, &numbers));
+            going = batch_numbers(&batch).is_some_and(|numbers| visit(first, &numbers));
             Ok(going)
         })?;
         Ok(going)
@@ -172,6 +172,11 @@ impl ParquetFile {
         for group in file.metadata.metadata().row_groups() {
             let claim = u64::try_from(group.num_rows()).map_err(|_| file.broken("a row group has less than 0 rows"))?;
             rows = rows.saturating_add(claim);
+            let start =
+                |column: &ColumnChunkMetaData| column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+            if group.columns().iter().any(|column| start(column) < 0 || column.compressed_size() < 0) {
+                return Err(file.broken("a column begins before the file does; it is damaged"));
+            }
         }
         if rows >= MISSING as u64 {
             return Err(too_many_rows(name));
@@ -320,7 +325,7 @@ impl ParquetFile {
 }
 
 /// What a column of a row group takes when decoded.
-fn decoded_bytes(column: &parquet::file::metadata::ColumnChunkMetaData) -> u64 {
+fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
     use parquet::basic::Type;
     let values = column.num_values().max(0) as u64;
     match column.column_type() {

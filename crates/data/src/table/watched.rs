@@ -3,10 +3,16 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+
+use bytes::Bytes;
 
 use crate::error::DataError;
 use crate::file;
+
+/// Buffers that are kept for the next reading take no more than this.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// An open file with the size and time of change it had when it was opened.
 #[derive(Debug)]
@@ -15,6 +21,18 @@ pub(super) struct Watched {
     file: File,
     len: u64,
     modified: Option<SystemTime>,
+    buffers: Arc<Buffers>,
+}
+
+/// Buffers to be used again: fresh memory for each page costs as much as reading it.
+#[derive(Debug, Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+/// The first bytes of a buffer that goes back when nobody needs it any more.
+struct Lent {
+    buffer: Vec<u8>,
+    length: usize,
+    home: Arc<Buffers>,
 }
 
 impl Watched {
@@ -29,7 +47,7 @@ impl Watched {
         }
         let file = File::open(path).map_err(|error| file::open_error(path, error))?;
         let meta = file.metadata().map_err(|error| file::open_error(path, error))?;
-        Ok(Watched { path: path.to_owned(), file, len: meta.len(), modified: modified(&meta) })
+        Ok(Watched { path: path.to_owned(), file, len: meta.len(), modified: modified(&meta), buffers: Arc::default() })
     }
 
     /// The file's name, for messages.
@@ -58,23 +76,76 @@ impl Watched {
 
     /// Exactly these bytes. The length is held against the size of the file before memory is taken.
     pub(super) fn read(&self, start: u64, length: usize) -> Result<Vec<u8>, DataError> {
+        self.check_range(start, length)?;
+        let mut bytes = vec![0; length];
+        self.fill(start, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// As [`Watched::read`], in memory that is used again and again.
+    pub(super) fn read_shared(&self, start: u64, length: usize) -> Result<Bytes, DataError> {
+        self.check_range(start, length)?;
+        let mut buffer = self.buffers.take(length);
+        self.fill(start, &mut buffer[..length])?;
+        Ok(Bytes::from_owner(Lent { buffer, length, home: self.buffers.clone() }))
+    }
+
+    fn check_range(&self, start: u64, length: usize) -> Result<(), DataError> {
         self.check()?;
-        if start.checked_add(length as u64).is_none_or(|end| end > self.len) {
-            return Err(self.failed(io::Error::new(
+        match start.checked_add(length as u64).is_some_and(|end| end <= self.len) {
+            true => Ok(()),
+            false => Err(self.failed(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 format!("{length} bytes are wanted from byte {start}, the file has {}", self.len),
-            )));
+            ))),
         }
-        let mut bytes = vec![0; length];
-        read_exact_at(&self.file, &mut bytes, start).map_err(|error| match self.check() {
+    }
+
+    fn fill(&self, start: u64, bytes: &mut [u8]) -> Result<(), DataError> {
+        read_exact_at(&self.file, bytes, start).map_err(|error| match self.check() {
             Err(changed) => changed,
             Ok(()) => self.failed(error),
-        })?;
-        Ok(bytes)
+        })
     }
 
     fn failed(&self, source: io::Error) -> DataError {
         DataError::Io { path: self.path.display().to_string(), source }
+    }
+}
+
+impl Buffers {
+    /// At least `length` bytes, whatever they hold.
+    fn take(&self, length: usize) -> Vec<u8> {
+        let kept = self.0.lock().ok().and_then(|mut kept| {
+            let fits = kept.iter().rposition(|buffer| buffer.len() >= length && buffer.len() / 4 <= length);
+            fits.map(|index| kept.swap_remove(index))
+        });
+        kept.unwrap_or_else(|| vec![0; length])
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let buffer = std::mem::take(&mut self.buffer);
+        if let Ok(mut kept) = self.home.0.lock() {
+            kept.push(buffer);
+            let mut room = KEPT_BYTES;
+            // The latest stay: they are in the cache, and of the sizes now in use.
+            let from = kept.iter().rposition(|buffer| match room.checked_sub(buffer.len()) {
+                Some(left) => {
+                    room = left;
+                    false
+                }
+                None => true,
+            });
+            kept.drain(..from.map_or(0, |index| index + 1));
+        }
     }
 }
 
@@ -112,6 +183,9 @@ mod tests {
         fs::write(&path, b"0123456789").unwrap();
         let file = Watched::open(&path).unwrap();
         assert_eq!(file.read(3, 4).unwrap(), b"3456");
+        assert_eq!(&file.read_shared(3, 4).unwrap()[..], b"3456");
+        let (first, second) = (file.read_shared(0, 5).unwrap(), file.read_shared(5, 5).unwrap());
+        assert_eq!((&first[..], &second[..]), (&b"01234"[..], &b"56789"[..]), "no buffer is lent twice");
         assert!(file.read(8, 3).unwrap_err().to_string().contains("the file has 10"));
         assert!(file.read(u64::MAX, 3).is_err());
 
