@@ -20,7 +20,7 @@ impl fmt::Display for Inspection {
             false => String::new(),
         };
         let columns = self.schema.as_ref().map_or_else(|| plural(self.columns.len(), "column"), |s| cut(s, 200));
-        let rows = plural(self.rows, "row");
+        let rows = plural(self.rows, self.unit);
         write_wrapped(f, "", &format!("{}: {rows}{part}, {columns}{target}", cut(&self.name, 60)))?;
         let (numbers, labels): (Vec<_>, Vec<_>) = self.columns.iter().partition(|column| column.numbers.is_some());
         write_numbers(f, &numbers)?;

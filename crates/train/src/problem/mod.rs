@@ -14,9 +14,9 @@ use std::path::Path;
 use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task};
 use serde::{Deserialize, Serialize};
 
-pub use packed::{BYTES_NOTE, PREPARATION_NOTE};
+pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
 pub use rows::{RowsFrom, RowsInput, open_pictures};
-pub use table::read_options;
+pub use table::{larger_than_memory, read_options};
 
 use crate::config::{SourceKind, Wishes};
 use crate::{Choice, LoadingOptions, Material, TrainError, memory};
