@@ -72,7 +72,7 @@ pub fn run(args: &InspectArgs) -> Result<Done, Failure> {
         Found::Mnist(path) => mnist(args, path)?,
         Found::Cifar(path) => cifar(args, path)?,
         Found::Pictures(path) => folder(args, path)?,
-        Found::Text(path) => text(path)?,
+        Found::Text(path) => text(args, path)?,
     };
     if let Some(path) = &args.sheet {
         let Some(pictures) = &told.pictures else {
@@ -130,6 +130,9 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
     };
     let mut inspection = inspect::table(&table, target)?;
     inspection.rows = all;
+    if !table.header {
+        notes.push("the file has no header: columns are named by their place, from 0".into());
+    }
     if paths.len() > 1 {
         notes.push(format!("{} files as one table", count(paths.len())));
     }
@@ -138,7 +141,10 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
         _ if args.source.kind == Some(SourceKind::Series) || in_time(&inspection) => "--window 96 --horizon 24".into(),
         Some(name) => format!("--target {}", word(name)),
         None => match &inspection.target {
-            Some(last) => format!("--target {}   (or another column)", word(last)),
+            Some(last) => {
+                notes.push("no --target was given: the last column is taken, as citius train does".into());
+                format!("--target {}", word(last))
+            }
             None => String::new(),
         },
     };
@@ -200,22 +206,37 @@ fn grids(args: &InspectArgs, kind: &'static str, train: Grid, test: Option<Grid>
         let mut counts = vec![0usize; test.labels().len()];
         (0..test.len()).for_each(|i| counts[test.label(i) as usize] += 1);
         let (least, most) = (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
-        notes.push(format!(
-            "told from the training half; the test half has {} pictures, {} to {} a class",
-            count(test.len()),
-            count(least),
-            count(most)
-        ));
+        let share = if least == most { count(most) } else { format!("{} to {}", count(least), count(most)) };
+        let test = count(test.len());
+        notes.push(format!("told from the training half; the test half has {test} pictures, {share} a class"));
         object_test = json!({ "rows": test.len(), "classes": counts });
     }
     let source = PictureSource::new(Box::new(train.clone()), as_it_is(&train), Default::default())?;
     let mut inspection = inspect::source(&source, args.rows.map_or(usize::MAX, |rows| rows as usize))?;
-    inspection.unit = "picture";
+    as_pictures(&mut inspection, &train);
     let next = format!("citius train {}", path_word(&args.source.source));
     let mut told = Told::of(inspection, kind, notes, next);
     told.object["test"] = object_test;
     told.pictures = Some(Box::new(train));
     Ok(told)
+}
+
+/// Fields in the words for pictures.
+fn as_pictures(inspection: &mut Inspection, grid: &Grid) {
+    let (height, width, channels) = grid.uniform().unwrap_or_default();
+    let (names, kind): (&[&str], _) = match channels {
+        1 => (&["grey"], "grey"),
+        _ => (&["red", "green", "blue"], "RGB"),
+    };
+    inspection.unit = "picture";
+    inspection.target = None;
+    inspection.schema = Some(format!("{height}×{width} {kind}, {} classes", count(grid.labels().len())));
+    inspection.columns.iter_mut().zip(names).for_each(|(column, name)| column.name = name.to_string());
+    for warning in &mut inspection.warnings {
+        if let Some(problem) = warning.strip_prefix("x: ") {
+            *warning = format!("pixels: {problem}");
+        }
+    }
 }
 
 /// Bytes as they are, `[channels, height, width]`.
@@ -235,14 +256,15 @@ fn folder(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
     Ok(told)
 }
 
-fn text(path: &Path) -> Result<Told, Failure> {
+fn text(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
     let inspection = inspect::text(path)?;
+    let kind = if args.source.kind.is_some() { " --kind text" } else { "" };
     Ok(Told {
         kind: "text",
         page: inspection.to_string(),
         object: object(&inspection)?,
         notes: Vec::new(),
-        next: format!("citius train {} --kind text --window 32", path_word(path)),
+        next: format!("citius train {}{kind} --window 32", path_word(path)),
         pictures: None,
     })
 }

@@ -5,12 +5,14 @@
 //! inspect.rs  what is in it
 //! packed.rs   what is in a packed file
 //! pack.rs     into a packed file
+//! packing.rs  what is written for each kind of source
 //! rows.rs     rows on their way into it, that can be stopped
 //! ```
 
 mod inspect;
 mod pack;
 mod packed;
+mod packing;
 mod rows;
 
 use std::io::{self, IsTerminal};

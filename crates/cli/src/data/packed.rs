@@ -8,7 +8,8 @@ use citius_data::picture::Layout;
 use citius_data::source::Stored;
 use citius_data::table::{Column, Values};
 use citius_data::{
-    DataError, FieldMut, Grid, Inspection, Kind, PackedFile, Preparation, Schema, Source, Stream, Table, schema,
+    DataError, FieldMut, Grid, Inspection, Kind, MISSING, PackedFile, Preparation, Schema, Source, Stream, Table,
+    schema,
 };
 use citius_train::{PREPARATION_NOTE, count};
 use serde_json::json;
@@ -37,15 +38,16 @@ pub(super) fn tell(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
     let room = SAMPLED_BYTES / meta.schema.row_bytes().max(1);
     let wanted = args.rows.map_or(SAMPLED, |rows| rows as usize).min(room.max(1));
     let sample = Stored::from_stream(&Spread::of(&file, wanted))?;
-    let names = input_names(meta);
-    let (mut inspection, tabular) = match as_table(&file, &sample, &names) {
-        Some((table, target)) => (inspect::table(&table, Some(target))?, true),
-        None => (inspect::source(&sample, usize::MAX)?, false),
+    let preparation = preparation(meta);
+    let table = preparation.as_ref().and_then(|preparation| as_table(&file, &sample, preparation));
+    let mut inspection = match &table {
+        Some(table) => inspect::table(table, Some(table.columns.len() - 1))?,
+        None => inspect::source(&sample, usize::MAX)?,
     };
     inspection.name = file.name().to_owned();
     inspection.rows = meta.rows as usize;
     inspection.schema = Some(meta.schema.to_string());
-    let known = exact(&mut inspection, meta, tabular);
+    let known = exact(&mut inspection, meta, preparation.filter(|_| table.is_some()));
     let part = match (inspection.rows_read < inspection.rows, known) {
         (false, _) => "",
         (true, true) => "; min, max, mean and deviation are those of all rows",
@@ -100,47 +102,48 @@ impl Stream for Spread<'_> {
     }
 }
 
-/// Names of the inputs, where the file was a table.
-fn input_names(meta: &Metadata) -> Option<(Vec<String>, String)> {
+/// What a packed table was, where its inputs can be told one by one.
+fn preparation(meta: &Metadata) -> Option<Preparation> {
     let preparation: Preparation = serde_json::from_value(meta.notes.get(PREPARATION_NOTE)?.clone()).ok()?;
     let width = meta.schema.field(schema::INPUT)?.width();
-    let names = preparation.feature_names();
-    (names.len() == width && width <= MOST_INPUTS).then(|| (names, preparation.target_name().to_owned()))
+    (preparation.features() == width && width <= MOST_INPUTS).then_some(preparation)
 }
 
 /// The inputs of a packed table as columns, the target behind them.
-fn as_table(file: &PackedFile, sample: &Stored, names: &Option<(Vec<String>, String)>) -> Option<(Table, usize)> {
-    let (names, target) = names.as_ref()?;
+fn as_table(file: &PackedFile, sample: &Stored, preparation: &Preparation) -> Option<Table> {
     let [x, y] = &Stream::schema(file).fields[..] else { return None };
     let view = sample.view(0..sample.rows());
     let values = view[0].f32().filter(|_| x.kind == Kind::F32)?;
-    let rows = sample.rows() as usize;
-    let column = |place: usize| Values::Number((0..rows).map(|row| values[row * names.len() + place] as f64).collect());
-    let mut columns: Vec<Column> =
-        names.iter().enumerate().map(|(place, name)| Column { name: name.clone(), values: column(place) }).collect();
+    let (rows, width) = (sample.rows() as usize, x.width());
+    let column = |place: usize| Values::Number((0..rows).map(|row| values[row * width + place] as f64).collect());
+    let named = |(place, name): (usize, String)| Column { name, values: column(place) };
+    let mut columns: Vec<Column> = preparation.feature_names().into_iter().enumerate().map(named).collect();
+    let labels = preparation.class_labels().to_vec();
+    let code = |class: i64| if (0..labels.len() as i64).contains(&class) { class as u32 } else { MISSING };
     let values = match (view[1].f32(), view[1].i32()) {
-        (Some(values), _) if y.width() == 1 => Values::Number(values.iter().map(|value| *value as f64).collect()),
-        (_, Some(classes)) if !y.labels.is_empty() => {
-            let known = |class: &i32| usize::try_from(*class).is_ok_and(|class| class < y.labels.len());
-            let code = |class: &i32| if known(class) { *class as u32 } else { citius_data::MISSING };
-            Values::Text { codes: classes.iter().map(code).collect(), labels: y.labels.clone() }
+        (Some(values), _) if y.width() == 1 && labels.is_empty() => {
+            Values::Number(values.iter().map(|value| *value as f64).collect())
+        }
+        (Some(values), _) if y.width() == 1 => {
+            Values::Text { codes: values.iter().map(|value| code(*value as i64)).collect(), labels: labels.clone() }
+        }
+        (_, Some(values)) if y.width() == 1 => {
+            Values::Text { codes: values.iter().map(|value| code(*value as i64)).collect(), labels: labels.clone() }
         }
         _ => return None,
     };
-    columns.push(Column { name: target.clone(), values });
-    let table = Table { name: file.name().to_owned(), rows, header: true, columns };
-    let target = table.columns.len() - 1;
-    Some((table, target))
+    columns.push(Column { name: preparation.target_name().to_owned(), values });
+    (columns.len() == width + 1).then(|| Table { name: file.name().to_owned(), rows, header: true, columns })
 }
 
 /// What the file knows of all rows takes the place of what a sample told; whether it knows all of it.
-fn exact(inspection: &mut Inspection, meta: &Metadata, tabular: bool) -> bool {
+fn exact(inspection: &mut Inspection, meta: &Metadata, preparation: Option<Preparation>) -> bool {
     let [x, y] = &meta.statistics[..] else { return false };
     let mut stats: Vec<ColumnStats> = Vec::new();
     for (field, known) in meta.schema.fields.iter().zip([x, y]) {
         match field.shape[..] {
             _ if !field.labels.is_empty() => {} // classes, below
-            _ if tabular => stats.extend(&known.columns),
+            _ if preparation.is_some() => stats.extend(&known.columns),
             [channels @ 2..=16, height, width] => {
                 let planes = known.columns.chunks((height * width).max(1)).map(merged);
                 stats.extend(planes.take(channels));
@@ -155,15 +158,23 @@ fn exact(inspection: &mut Inspection, meta: &Metadata, tabular: bool) -> bool {
         let numbers = inspection.columns.iter_mut().filter(|column| column.numbers.is_some());
         numbers.zip(&stats).for_each(|(column, stats)| put(column, stats));
     }
-    let labels = meta.schema.field(schema::TARGET).map_or(&[][..], |field| &field.labels);
-    if y.classes.len() == labels.len() && !labels.is_empty() {
-        let all: u64 = y.classes.iter().sum();
+    let labels = match (meta.schema.field(schema::TARGET), &preparation) {
+        (_, Some(preparation)) => preparation.class_labels(),
+        (Some(field), None) => &field.labels,
+        (None, None) => &[],
+    };
+    // of two classes that are kept as 0 and 1, the mean is the share of the second
+    let ones = (y.all.mean.clamp(0.0, 1.0) * y.all.count as f64).round() as u64;
+    let pair = [y.all.count.saturating_sub(ones), ones];
+    let counts = if y.classes.is_empty() && labels.len() == 2 { &pair[..] } else { &y.classes };
+    if counts.len() == labels.len() && !labels.is_empty() {
+        let all: u64 = counts.iter().sum();
         let class = |(label, rows): (&String, &u64)| Label {
             label: label.clone(),
             rows: *rows as usize,
             share: *rows as f64 / all.max(1) as f64,
         };
-        inspection.classes = labels.iter().zip(&y.classes).map(class).collect();
+        inspection.classes = labels.iter().zip(counts).map(class).collect();
     }
     known
 }
@@ -193,7 +204,9 @@ fn put(column: &mut ColumnSummary, stats: &ColumnStats) {
     column.missing_share = stats.missing as f64 / all.max(1) as f64;
     if let Some(numbers) = &mut column.numbers {
         (numbers.min, numbers.max) = (stats.min, stats.max);
-        (numbers.mean, numbers.deviation) = (stats.mean, stats.deviation);
+        // what is left of a mean of 0 after rounding says nothing
+        let zero = stats.mean.abs() < stats.deviation * 1e-6;
+        (numbers.mean, numbers.deviation) = (if zero { 0.0 } else { stats.mean }, stats.deviation);
     }
 }
 

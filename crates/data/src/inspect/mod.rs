@@ -46,7 +46,7 @@ pub struct Inspection {
     pub rows: usize,
     /// Rows all this was told from; fewer than `rows` for a large source.
     pub rows_read: usize,
-    /// Name of the target, if one was given or a field has classes.
+    /// Name of the target, if one was given or a field has classes; pictures have theirs without a name.
     pub target: Option<String>,
     /// The fields of a source in short.
     pub schema: Option<String>,

@@ -54,7 +54,7 @@ pub fn pictures(pictures: &dyn Pictures, most: usize) -> Inspection {
         unit: "picture",
         rows: pictures.len(),
         rows_read: chosen.len(),
-        target: Some("class".to_owned()),
+        target: None,
         schema: Some(plural_classes(classes.len())),
         columns,
         classes,

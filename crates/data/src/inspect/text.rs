@@ -92,20 +92,23 @@ impl fmt::Display for TextInspection {
             count(self.lines),
             count(self.empty_lines)
         )?;
-        let told = |labels: &[Label], value: fn(&Label) -> String| {
+        let told = |labels: &[Label], all: usize, value: fn(&Label) -> String| {
             let mut text = String::new();
             for (place, label) in labels.iter().enumerate() {
                 let next = format!("{}{} {}", if place > 0 { ", " } else { "" }, label.label, value(label));
                 if text.chars().count() + next.chars().count() > WIDTH - 26 || place == MOST_TOLD {
-                    return format!("{text} and {} more", count(labels.len() - place));
+                    return format!("{text} and {} more", count(all - place));
                 }
                 text += &next;
             }
-            text
+            match all - labels.len() {
+                0 => text,
+                more => format!("{text} and {} more", count(more)),
+            }
         };
-        writeln!(f, "frequent  {}", told(&self.frequent, |label| percent(label.share)))?;
+        writeln!(f, "frequent  {}", told(&self.frequent, self.distinct, |label| percent(label.share)))?;
         if !self.rare.is_empty() {
-            let rare = told(&self.rare, |label| format!("({})", label.rows));
+            let rare = told(&self.rare, self.rare.len(), |label| format!("({})", label.rows));
             writeln!(f, "rare      {rare}: in fewer than {FEW_PLACES} places")?;
         }
         writeln!(f, "\nbegins")?;

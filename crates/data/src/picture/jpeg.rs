@@ -35,14 +35,16 @@ pub(super) fn decode(bytes: &[u8], channels: Channels, into: &mut Picture) -> Re
         (ColorSpace::Luma | ColorSpace::YCbCr, 4) => Some(ColorSpace::RGBA),
         _ => None,
     };
+    // anew: how colours are converted is chosen while the header is read
+    let decoder_to = |space| JpegDecoder::new_with_options(ZCursor::new(bytes), options.jpeg_set_out_colorspace(space));
     if let Some(space) = direct {
-        decoder.set_options(options.jpeg_set_out_colorspace(space));
+        let mut decoder = decoder_to(space);
         prepare(into, width, height, space.num_components())?;
         decoder.decode_into(&mut into.pixels).map_err(problem)?;
         return Ok(orientation);
     }
     // RGB kept as such, and the inks of print
-    decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::RGB));
+    let mut decoder = decoder_to(ColorSpace::RGB);
     RAW.with_borrow_mut(|raw| {
         raw.clear();
         raw.resize(width * height * 3, 0);
@@ -75,6 +77,31 @@ fn scan_start(bytes: &[u8]) -> Option<usize> {
             [0xff, 0x01 | 0xd0..=0xd8] => at += 2,
             [0xff, _] => at += 2 + u16::from_be_bytes([*bytes.get(at + 2)?, *bytes.get(at + 3)?]) as usize,
             _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fourth byte changes nothing about the other three; files wider and narrower than the 16 pixels that are
+    /// converted at once.
+    #[test]
+    fn rgbx_is_rgb_with_a_byte_more() {
+        let files: [&[u8]; 5] = [
+            include_bytes!("testdata/rgb.jpg"),
+            include_bytes!("testdata/progressive.jpg"),
+            include_bytes!("testdata/turned.jpg"),
+            include_bytes!("testdata/grey.jpg"),
+            include_bytes!("testdata/cmyk.jpg"),
+        ];
+        for bytes in files {
+            let (mut three, mut four) = (Picture::default(), Picture::default());
+            decode(bytes, Channels::Rgb, &mut three).unwrap();
+            decode(bytes, Channels::Rgbx, &mut four).unwrap();
+            let without: Vec<u8> = four.pixels.chunks_exact(4).flat_map(|p| p[..3].to_vec()).collect();
+            assert!(without == three.pixels, "{}×{}", three.width, three.height);
         }
     }
 }
