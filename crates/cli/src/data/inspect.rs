@@ -111,7 +111,7 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
             let wanted = args.rows.map_or(SAMPLED, |rows| rows as usize);
             let sample = Encoded::sample(blocks.as_ref(), wanted, 0)?;
             notes.push(format!(
-                "too large for the memory it may take: told from {} of {} rows, of blocks drawn from all over it",
+                "larger than the memory it may take: told from {} of {} rows, drawn from all over it",
                 count(sample.rows),
                 count(all)
             ));

@@ -109,7 +109,7 @@ impl Problem {
             (Some(SourceKind::Pictures), _) => return Problem::pictures(path, wishes),
             (Some(SourceKind::Text), _) => return Problem::text(path, wishes),
             (Some(SourceKind::Series), window) => return Problem::series(path, window.unwrap_or(96), wishes),
-            (Some(SourceKind::Table), _) => return Problem::tables(&[path.clone()], wishes),
+            (Some(SourceKind::Table), _) => return Problem::tables(std::slice::from_ref(path), wishes),
             (None, _) => {}
         }
         match (Found::at(path)?, wishes.window) {
