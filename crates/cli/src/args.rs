@@ -90,7 +90,7 @@ struct DataArgs {
     on_error: Option<OnError>,
 }
 
-fn source_kind(text: &str) -> Result<SourceKind, String> {
+pub fn source_kind(text: &str) -> Result<SourceKind, String> {
     Ok(match text {
         "table" => SourceKind::Table,
         "pictures" => SourceKind::Pictures,
@@ -100,7 +100,7 @@ fn source_kind(text: &str) -> Result<SourceKind, String> {
     })
 }
 
-fn on_error(text: &str) -> Result<OnError, String> {
+pub fn on_error(text: &str) -> Result<OnError, String> {
     match text {
         "fail" => Ok(OnError::Fail),
         "skip" => Ok(OnError::Skip),

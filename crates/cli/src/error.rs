@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use citius_data::DataError;
 use citius_train::TrainError;
 
 pub enum Failure {
@@ -46,6 +47,12 @@ impl From<TrainError> for Failure {
             TrainError::Setting(_) | TrainError::Config { .. } => Failure::Usage(error.to_string()),
             other => Failure::Failed(other.to_string()),
         }
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Failure {
+        Failure::Failed(error.to_string())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod data;
 mod error;
 mod eval;
 mod plan;
@@ -25,6 +26,7 @@ struct Citius {
 
 const EXAMPLES: &str = "Examples:
   citius train                                      train on embedded digits
+  citius data inspect houses.csv                    see what is in a file
   citius train houses.csv --target price            from a table to a model
   citius predict runs/houses-1 houses-new.csv       use the model
   citius plan houses.csv --target price             see the compiled step";
@@ -37,6 +39,8 @@ enum Command {
     Predict(predict::PredictArgs),
     /// Judge a trained model on rows whose target is known
     Eval(eval::EvalArgs),
+    /// Look at data, and pack it for fast reading
+    Data(data::DataArgs),
     /// Print the compiled training step with its costs, without training
     Plan(Box<plan::PlanArgs>),
     /// Time full training epochs of reference workloads
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
     };

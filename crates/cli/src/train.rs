@@ -77,7 +77,7 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
 }
 
 /// A flag that Ctrl-C sets; pressed again, it ends the program at once.
-fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+pub fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
     ctrlc::set_handler(move || {

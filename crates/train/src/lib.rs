@@ -50,7 +50,8 @@ pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
 pub use predictor::Predictor;
 pub use problem::{
-    BYTES_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, open_pictures, read_options,
+    BYTES_NOTE, FROM_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, larger_than_memory,
+    open_pictures, read_options,
 };
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};

@@ -3,6 +3,8 @@
 //! ```text
 //! mod.rs        Inspection, and that of a table
 //! source.rs     that of a source, from some of its rows
+//! pictures.rs   that of pictures, from some of them decoded
+//! text.rs       what is in a text
 //! column.rs     one column: range, middle, spread, labels
 //! relations.rs  which columns go together, and with the target
 //! rows.rs       classes and repeated rows
@@ -13,17 +15,21 @@
 
 mod column;
 mod figures;
+mod pictures;
 mod relations;
 mod report;
 mod rows;
 mod source;
+mod text;
 mod warnings;
 
 use serde::Serialize;
 
 pub use column::{ColumnSummary, Label, Numbers};
+pub use pictures::pictures;
 pub use relations::{Measure, Relation};
 pub use source::source;
+pub use text::{TextInspection, text};
 
 use crate::error::DataError;
 use crate::table::{Column, Table};
@@ -35,10 +41,12 @@ use relations::Relations;
 pub struct Inspection {
     /// Of the file or source.
     pub name: String,
+    /// What is counted: `row` or `picture`.
+    pub unit: &'static str,
     pub rows: usize,
     /// Rows all this was told from; fewer than `rows` for a large source.
     pub rows_read: usize,
-    /// Name of the target, if one was given or a field has classes.
+    /// Name of the target, if one was given or a field has classes; pictures have theirs without a name.
     pub target: Option<String>,
     /// The fields of a source in short.
     pub schema: Option<String>,
@@ -74,6 +82,7 @@ pub fn table(table: &Table, target: Option<usize>) -> Result<Inspection, DataErr
     let relations = Relations::of(table, target);
     let mut inspection = Inspection {
         name: table.name.clone(),
+        unit: "row",
         rows: table.rows,
         rows_read: table.rows,
         target: target.map(|target| table.columns[target].name.clone()),

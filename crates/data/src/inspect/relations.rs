@@ -79,11 +79,11 @@ impl Relations {
         }
         let columns_left = table.columns.len() > MOST_COLUMNS && sampled.len() == MOST_COLUMNS;
         let mut parts = Vec::new();
-        if rows.len() < table.rows {
-            parts.push(format!("{} of {} rows, evenly spread", count(rows.len()), count(table.rows)));
-        }
         if columns_left {
             parts.push(format!("the first {MOST_COLUMNS} of {} columns", count(table.columns.len())));
+        }
+        if rows.len() < table.rows {
+            parts.push(format!("{} of {} rows, evenly spread", count(rows.len()), count(table.rows)));
         }
         let note = (!parts.is_empty()).then(|| format!("from {}", parts.join(" and ")));
         Relations { with_target: strongest(with_target), between: strongest(between), note }

@@ -20,7 +20,7 @@ impl fmt::Display for Inspection {
             false => String::new(),
         };
         let columns = self.schema.as_ref().map_or_else(|| plural(self.columns.len(), "column"), |s| cut(s, 200));
-        let rows = plural(self.rows, "row");
+        let rows = plural(self.rows, self.unit);
         write_wrapped(f, "", &format!("{}: {rows}{part}, {columns}{target}", cut(&self.name, 60)))?;
         let (numbers, labels): (Vec<_>, Vec<_>) = self.columns.iter().partition(|column| column.numbers.is_some());
         write_numbers(f, &numbers)?;
@@ -114,8 +114,10 @@ fn write_classes(f: &mut fmt::Formatter<'_>, inspection: &Inspection) -> fmt::Re
     if classes.is_empty() {
         return Ok(());
     }
-    let name = cut(inspection.target.as_deref().unwrap_or("the target"), 40);
-    writeln!(f, "\nclasses of {name}")?;
+    match &inspection.target {
+        Some(name) => writeln!(f, "\nclasses of {}", cut(name, 40))?,
+        None => writeln!(f, "\nclasses")?,
+    }
     let largest = classes.iter().map(|class| class.rows).max().unwrap_or(1).max(1);
     let longest = |text: fn(&Label) -> String| {
         classes.iter().take(MOST_CLASSES).map(|class| text(class).chars().count()).max().unwrap_or(0)

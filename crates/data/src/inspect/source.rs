@@ -43,6 +43,7 @@ pub fn source(source: &dyn Source, most_rows: usize) -> Result<Inspection, DataE
     let classes = target.map_or_else(Vec::new, Seen::classes);
     let mut inspection = Inspection {
         name: source.name().to_owned(),
+        unit: "row",
         rows: source.rows() as usize,
         rows_read: rows.len(),
         target: target.map(|seen| seen.field.name.clone()),

@@ -32,6 +32,7 @@ pub use memory::InMemory;
 pub use scale::{ColumnScale, SeriesScale};
 pub use series::{Missing, SeriesOptions, SeriesWindows};
 pub use stored::Stored;
+pub(crate) use text::characters;
 pub use text::{Predict, Text, TextWindows};
 pub use vocabulary::{Unit, Vocabulary};
 

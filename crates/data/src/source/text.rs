@@ -267,7 +267,7 @@ impl Source for TextWindows {
 }
 
 /// The bytes as text without a byte order mark.
-fn characters<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
+pub(crate) fn characters<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
     let text = std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
         file: name.to_owned(),
         line: bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1,

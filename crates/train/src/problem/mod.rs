@@ -14,9 +14,9 @@ use std::path::Path;
 use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task};
 use serde::{Deserialize, Serialize};
 
-pub use packed::{BYTES_NOTE, PREPARATION_NOTE};
+pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
 pub use rows::{RowsFrom, RowsInput, open_pictures};
-pub use table::read_options;
+pub use table::{larger_than_memory, read_options};
 
 use crate::config::{SourceKind, Wishes};
 use crate::{Choice, LoadingOptions, Material, TrainError, memory};
@@ -109,7 +109,7 @@ impl Problem {
             (Some(SourceKind::Pictures), _) => return Problem::pictures(path, wishes),
             (Some(SourceKind::Text), _) => return Problem::text(path, wishes),
             (Some(SourceKind::Series), window) => return Problem::series(path, window.unwrap_or(96), wishes),
-            (Some(SourceKind::Table), _) => return Problem::tables(&[path.clone()], wishes),
+            (Some(SourceKind::Table), _) => return Problem::tables(std::slice::from_ref(path), wishes),
             (None, _) => {}
         }
         match (Found::at(path)?, wishes.window) {

@@ -8,8 +8,8 @@ use citius_data::source::{
     ColumnScale, Predict, SeriesOptions, SeriesScale, SeriesWindows, Stored, Text, TextWindows, Vocabulary,
 };
 use citius_data::{
-    DataError, Dataset, Features, Field, FieldMut, InMemory, Kind, OnError, PackedFile, Rows, Sampling, Schema, Source,
-    Splits, Stream, Table, Target, Task, read_cifar, schema,
+    DataError, Dataset, Features, Field, FieldMut, Found, InMemory, Kind, OnError, PackedFile, Rows, Sampling, Schema,
+    Source, Splits, Stream, Table, Target, Task, read_cifar, schema,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,7 @@ impl RowsInput {
     /// The rows of another file, prepared alike.
     pub fn open(&self, path: &Path) -> Result<Box<dyn Source>, TrainError> {
         let source: Box<dyn Source> = match &self.from {
+            _ if matches!(Found::at(path), Ok(Found::Packed(_))) => Box::new(PackedFile::open(path)?.load(u64::MAX)?),
             RowsFrom::Pictures { pipeline } => {
                 let pictures = open_pictures(path)?;
                 if pictures.labels() != self.labels() {

@@ -22,7 +22,7 @@ impl Problem {
     pub(super) fn tables(paths: &[PathBuf], wishes: &Wishes) -> Result<Problem, TrainError> {
         let options = read_options(wishes)?;
         if let [path] = paths
-            && size_in_memory(path) > super::room(wishes)
+            && larger_than_memory(path, wishes)
         {
             return Problem::table_stream(path, wishes);
         }
@@ -66,6 +66,11 @@ impl Problem {
             choices,
         })
     }
+}
+
+/// Whether a table is to be read in blocks.
+pub fn larger_than_memory(path: &Path, wishes: &Wishes) -> bool {
+    size_in_memory(path) > super::room(wishes)
 }
 
 /// A guess at the memory that a table takes: cells are kept as f64, and then as f32.

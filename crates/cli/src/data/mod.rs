@@ -1,0 +1,179 @@
+//! `citius data`: look at data, and pack it for fast reading.
+//!
+//! ```text
+//! mod.rs      what both commands share: the source, its reading, progress, words for a shell
+//! inspect.rs  what is in it
+//! packed.rs   what is in a packed file
+//! pack.rs     into a packed file
+//! packing.rs  what is written for each kind of source
+//! rows.rs     rows on their way into it, that can be stopped
+//! ```
+
+mod inspect;
+mod pack;
+mod packed;
+mod packing;
+mod rows;
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use citius_data::{Found, ReadOptions};
+use citius_train::{Bytes, SourceKind, Wishes, count, read_options};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::args::source_kind;
+use crate::error::{Done, Failure};
+
+#[derive(Args)]
+pub struct DataArgs {
+    #[command(subcommand)]
+    command: DataCommand,
+}
+
+#[derive(Subcommand)]
+enum DataCommand {
+    /// Tell what is in a table, a packed file, pictures or a text
+    Inspect(Box<inspect::InspectArgs>),
+    /// Write a table, pictures or windows over a series as one file that is read at the speed of the disk
+    Pack(Box<pack::PackArgs>),
+}
+
+pub fn run(args: &DataArgs) -> Result<Done, Failure> {
+    match &args.command {
+        DataCommand::Inspect(args) => inspect::run(args),
+        DataCommand::Pack(args) => pack::run(args),
+    }
+}
+
+/// What is read, and how.
+#[derive(Args)]
+struct SourceArgs {
+    /// A table (.csv, .tsv, .txt, .npy, .npz, .parquet, .arrow …, also .gz and .zst; several as 'part-*.csv'), a packed
+    /// file (.citius), a folder of pictures per class, a directory of MNIST's or CIFAR's files, or a text
+    source: PathBuf,
+    /// Column to predict [default: the last]
+    #[arg(long, value_name = "NAME|INDEX", allow_hyphen_values = true)]
+    target: Option<String>,
+    /// table, pictures, series or text [default: found out]
+    #[arg(long, value_parser = source_kind)]
+    kind: Option<SourceKind>,
+    /// Tokens that stand for a missing cell, besides the usual ones
+    #[arg(long, value_name = "TOKEN", value_delimiter = ',', allow_hyphen_values = true)]
+    missing: Option<Vec<String>>,
+    /// Columns to read as text whatever they hold
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    text: Option<Vec<String>>,
+    /// Whether the first line holds names [default: found out]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    header: Option<bool>,
+    /// comma, semicolon, tab or spaces [default: found out]
+    #[arg(long)]
+    delimiter: Option<String>,
+    /// Memory for data; of a table that needs more, a sample decides [default: a quarter of what is free, at most 2GiB]
+    #[arg(long, value_name = "512MB")]
+    memory: Option<Bytes>,
+}
+
+impl SourceArgs {
+    /// What the path holds, or is said to hold.
+    fn find(&self) -> Result<Found, Failure> {
+        let path = self.source.clone();
+        Ok(match (self.kind, Found::at(&path)) {
+            (None, found) => found?,
+            (Some(SourceKind::Pictures), _) => Found::Pictures(path),
+            (Some(SourceKind::Text), _) => Found::Text(path),
+            (Some(SourceKind::Table | SourceKind::Series), Ok(Found::Tables(paths))) => Found::Tables(paths),
+            (Some(SourceKind::Table | SourceKind::Series), _) => Found::Tables(vec![path]),
+        })
+    }
+
+    fn read_options(&self) -> Result<ReadOptions, Failure> {
+        Ok(read_options(&self.wishes())?)
+    }
+
+    fn wishes(&self) -> Wishes {
+        Wishes {
+            missing: self.missing.clone(),
+            text: self.text.clone(),
+            header: self.header,
+            delimiter: self.delimiter.clone(),
+            memory: self.memory,
+            ..Wishes::default()
+        }
+    }
+
+    /// The flags that reading this source needs, as they would be given to `citius train`.
+    fn reading_flags(&self) -> String {
+        let listed = |flag: &str, values: &Option<Vec<String>>| {
+            values.as_ref().map_or(String::new(), |values| format!(" --{flag} {}", word(&values.join(","))))
+        };
+        let header = self.header.map_or(String::new(), |header| format!(" --header {header}"));
+        let delimiter = self.delimiter.as_ref().map_or(String::new(), |name| format!(" --delimiter {}", word(name)));
+        listed("missing", &self.missing) + &listed("text", &self.text) + &header + &delimiter
+    }
+}
+
+/// A bar on a terminal, nothing elsewhere.
+struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    fn new(what: &'static str) -> Progress {
+        if !io::stderr().is_terminal() {
+            return Progress(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+        let template = "  {bar:30} {done}  {rate}/s  {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            let done = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let (done, all) = (state.pos() as usize, state.len().unwrap_or(0) as usize);
+                let _ = write!(out, "{} of {} {what}", count(done), count(all));
+            };
+            let rate = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let _ = write!(out, "{} {what}", count(state.per_sec() as usize));
+            };
+            bar.set_style(style.with_key("done", done).with_key("rate", rate).progress_chars("━╸─"));
+        }
+        Progress(Some(bar))
+    }
+
+    fn at(&self, done: u64, all: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_length(all);
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A word as a shell takes it.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "._-/+=:,@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+fn path_word(path: &Path) -> String {
+    word(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_a_shell() {
+        let words = ["a/b-1.csv", "my file.csv", "part-*.csv", "it's", ""].map(word);
+        assert_eq!(words, ["a/b-1.csv", "'my file.csv'", "'part-*.csv'", r"'it'\''s'", "''"]);
+    }
+}
