@@ -13,15 +13,22 @@ use super::{Delimiter, MISSING, ReadOptions, Table};
 use crate::error::DataError;
 
 /// A block goes to the end of the record in which it reaches this size.
-const BLOCK_BYTES: u64 = 4 << 20;
+pub(super) const BLOCK_BYTES: u64 = 4 << 20;
+/// So much is looked at to find out what a text is like.
+const HEAD_BYTES: u64 = 4 << 20;
 /// A longer record is a quote that is never closed.
 const LONGEST_RECORD: u64 = 64 << 20;
 /// How much is read at a time while records are looked for.
 const STEP: u64 = 1 << 20;
 
 /// Opens a text for reading in blocks.
-pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> Result<LineBlocks, DataError> {
-    let head = file.read(0, file.len().min(BLOCK_BYTES) as usize)?;
+pub(super) fn open_blocks(
+    name: &str,
+    file: Watched,
+    options: &ReadOptions,
+    block_bytes: u64,
+) -> Result<LineBlocks, DataError> {
+    let head = file.read(0, file.len().min(HEAD_BYTES) as usize)?;
     let whole = head.len() as u64 == file.len();
     let end = head.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).filter(|_| !whole);
     let text = text_of(name, &head[..end.map_or(head.len(), |end| end + 1)])?;
@@ -29,7 +36,7 @@ pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> R
     let mark = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     let start = (mark + plan.layout.skip) as u64;
 
-    let ranges = find_blocks(name, &file, start, plan.layout.delimiter, BLOCK_BYTES)?;
+    let ranges = find_blocks(name, &file, start, plan.layout.delimiter, block_bytes)?;
     let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new() };
     let counts = parallel(blocks.ranges.len(), |block| blocks.count(block))?;
     blocks.settle(counts)?;
