@@ -78,6 +78,23 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Where in the text the rows below the header begin.
+    pub(super) fn rows_begin(&self, text: &str) -> usize {
+        let skip = self.layout.skip;
+        if !self.layout.header {
+            return skip;
+        }
+        let mut rows = 0;
+        let second = for_each_row(&text[skip..], self.layout.delimiter, |offset, _| {
+            rows += 1;
+            if rows == 2 { ControlFlow::Break(skip + offset) } else { ControlFlow::Continue(()) }
+        });
+        let begin = second.unwrap_or(text.len());
+        // a line ends with both
+        let between = text[..begin].ends_with('\r') && text[begin..].starts_with('\n');
+        begin + between as usize
+    }
+
     /// The names of the columns that are read.
     pub(super) fn columns(&self) -> Vec<String> {
         let read = self.names.iter().zip(&self.kinds).filter(|(_, kind)| **kind != Kind::Skipped);

@@ -34,7 +34,7 @@ pub(super) fn open_blocks(
     let text = text_of(name, &head[..end.map_or(head.len(), |end| end + 1)])?;
     let plan = Plan::new(name, text, options)?;
     let mark = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    let start = (mark + plan.layout.skip) as u64;
+    let start = (mark + plan.rows_begin(text)) as u64;
 
     let ranges = find_blocks(name, &file, start, plan.layout.delimiter, block_bytes)?;
     let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new() };
@@ -49,7 +49,7 @@ pub(super) struct LineBlocks {
     name: String,
     file: Watched,
     plan: Plan,
-    /// The bytes of each block.
+    /// The bytes of each block; the header is in none.
     ranges: Vec<Range<u64>>,
     starts: Vec<u32>,
 }
@@ -106,7 +106,7 @@ impl LineBlocks {
             name: &self.name,
             body: text,
             plan: &self.plan,
-            header: self.plan.layout.header && range.start == self.ranges[0].start,
+            header: false,
             first_row,
             line: &|offset| lines_before() + line_of_row(text, offset),
         })
@@ -252,4 +252,32 @@ fn lines_before(file: &Watched, end: u64) -> usize {
         at += bytes.len() as u64;
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::open_blocks_of;
+    use super::*;
+
+    /// Cells of every block, in blocks of `bytes`, and where they begin.
+    fn read(text: &str, bytes: u64) -> (Vec<u32>, Table) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        std::fs::write(&path, text).unwrap();
+        let blocks = open_blocks_of(&path, &ReadOptions::default(), bytes).unwrap();
+        let starts = blocks.blocks().to_vec();
+        let tables = (0..starts.len() - 1).map(|block| blocks.read(block).unwrap()).collect();
+        (starts, super::super::concat(tables).unwrap())
+    }
+
+    #[test]
+    fn a_header_may_fill_a_block_alone() {
+        for text in ["aaaa,b\n1,2\n3,4\n5,6\n", "\n \naaaa,b\r\n1,2\n3,4\n\n5,6", "# title\naaaa,b\r1,2\r3,4\r5,6\r"] {
+            let whole = Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+            for bytes in 0..30 {
+                assert_eq!(read(text, bytes).1, whole, "{text:?} in blocks of {bytes}");
+            }
+        }
+        assert_eq!(read("aaaa,b\n1,2\n3,4\n5,6\n", 1).0, [0, 1, 2, 3]);
+    }
 }
