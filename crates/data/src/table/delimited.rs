@@ -5,11 +5,9 @@ use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
 use super::read::too_many_rows;
-use super::rows::{for_each_row, line_of_row};
+use super::rows::{Records, for_each_row, line_of_row};
 use super::sniff::{Layout, Tally, sniff};
-use super::{
-    Column, Delimiter, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column, select_columns, unique_names,
-};
+use super::{Column, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column, select_columns, unique_names};
 use crate::error::{DataError, Place};
 use crate::suggest;
 
@@ -210,10 +208,10 @@ impl Source<'_> {
 
     /// A quote that nothing closes swallows the rest of the file into the last row.
     fn open_quote(&self, last: usize) -> Option<DataError> {
-        let row = self.body[last..].trim();
-        let open = self.plan.layout.delimiter != Delimiter::Spaces
-            && row.contains('\n')
-            && row.bytes().filter(|byte| *byte == b'"').count() % 2 == 1;
+        let row = &self.body[last..];
+        let mut records = Records::new(self.plan.layout.delimiter);
+        row.bytes().for_each(|byte| records.step(byte));
+        let open = records.quoted() && row.trim().contains(['\n', '\r']);
         open.then(|| DataError::OpenQuote { file: self.name.to_owned(), line: (self.line)(last) })
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::blocks::TableBlocks;
 use super::delimited::{Kind, Plan, Source, no_rows, verdict};
 use super::read::{parallel, text_of, too_many_rows};
-use super::rows::line_of_row;
+use super::rows::{Records, line_of_row};
 use super::sniff::Tally;
 use super::watched::Watched;
 use super::{Delimiter, MISSING, ReadOptions, Table};
@@ -195,51 +195,6 @@ fn find_blocks(
     Ok(blocks)
 }
 
-/// Where records end, by the rules of the `csv` crate: quotes count at the start of a cell only.
-struct Records {
-    delimiter: Option<u8>,
-    state: State,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
-    RecordStart,
-    CellStart,
-    Cell,
-    Quoted,
-    /// Behind a quote in a quoted cell: its end, or the first of two.
-    Quote,
-}
-
-impl Records {
-    fn new(delimiter: Delimiter) -> Records {
-        let delimiter = match delimiter {
-            Delimiter::Comma => Some(b','),
-            Delimiter::Semicolon => Some(b';'),
-            Delimiter::Tab => Some(b'\t'),
-            // Quoted cells end with their line.
-            Delimiter::Spaces => None,
-        };
-        Records { delimiter, state: State::CellStart }
-    }
-
-    fn ended(&self) -> bool {
-        self.state == State::RecordStart
-    }
-
-    fn step(&mut self, byte: u8) {
-        self.state = match (self.state, byte) {
-            (State::Quoted, b'"') => State::Quote,
-            (State::Quoted, _) => State::Quoted,
-            (State::Quote, b'"') => State::Quoted,
-            (_, b'\n' | b'\r') => State::RecordStart,
-            (State::RecordStart | State::CellStart, b'"') if self.delimiter.is_some() => State::Quoted,
-            (_, byte) if Some(byte) == self.delimiter => State::CellStart,
-            _ => State::Cell,
-        };
-    }
-}
-
 /// The number of line ends before a byte; for messages, so an error of reading does not matter.
 fn lines_before(file: &Watched, end: u64) -> usize {
     let (mut lines, mut at, mut carriage) = (0, 0, false);
@@ -268,6 +223,18 @@ mod tests {
         let starts = blocks.blocks().to_vec();
         let tables = (0..starts.len() - 1).map(|block| blocks.read(block).unwrap()).collect();
         (starts, super::super::concat(tables).unwrap())
+    }
+
+    /// Where a block ends changes nothing.
+    #[test]
+    fn odd_quotes_and_stray_marks() {
+        for text in ["a,b\n1,\"x\n2\"3\"\n2,y\n", "1,2\n\u{feff}x,3\ny,4\n", "\u{feff}\u{feff}a,b\n\u{feff}1,2\n3,4\n"]
+        {
+            let whole = Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+            for bytes in 0..20 {
+                assert_eq!(read(text, bytes).1, whole, "{text:?} in blocks of {bytes}");
+            }
+        }
     }
 
     #[test]
