@@ -26,6 +26,12 @@ pub static CHORES: &[Chore] = &[
     Chore {
         name: "uci", takes: "[--python P] …", does: "zero configuration on the UCI tables, all splits", run: uci
     },
+    Chore {
+        name: "fuzz",
+        takes: "[SECONDS] [target …]",
+        does: "strange bytes into every reader, 60 s each; needs cargo-fuzz",
+        run: fuzz,
+    },
 ];
 
 fn ci(_: &[String]) -> Result<(), String> {
@@ -43,6 +49,51 @@ fn bench(words: &[String]) -> Result<(), String> {
 fn uci(words: &[String]) -> Result<(), String> {
     cargo(&["build", "--release"])?;
     script("bench/uci.py", words)
+}
+
+/// Each target of `fuzz/`, or those named, one after the other until one crashes.
+fn fuzz(words: &[String]) -> Result<(), String> {
+    let (seconds, targets) = match words.split_first() {
+        Some((first, rest)) if first.parse::<u64>().is_ok() => (first.as_str(), rest),
+        _ => ("60", words),
+    };
+    let all = fuzz_targets()?;
+    if let Some(unknown) = targets.iter().find(|target| !all.contains(target)) {
+        return Err(format!("there is no target {unknown:?}; there are {}", all.join(", ")));
+    }
+    let chosen = if targets.is_empty() { &all[..] } else { targets };
+    chosen.iter().try_for_each(|target| fuzz_one(target, seconds))
+}
+
+fn fuzz_targets() -> Result<Vec<String>, String> {
+    let dir = root().join("fuzz/fuzz_targets");
+    let entries = std::fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let stem = |path: std::path::PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+    let mut targets: Vec<String> = entries.flatten().filter_map(|entry| stem(entry.path())).collect();
+    targets.sort();
+    Ok(targets)
+}
+
+fn fuzz_one(target: &str, seconds: &str) -> Result<(), String> {
+    let corpus = format!("fuzz/corpus/{target}");
+    let dir = root().join(&corpus);
+    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    // pictures are kept small: decoding large ones is slow without being wrong
+    let (dictionary, longest) = match target {
+        "delimited" | "csv_blocks" | "series" => (Some("table"), 1 << 14),
+        "npy" | "npz" => (Some("array"), 1 << 14),
+        "packed" => (Some("packed"), 1 << 14),
+        "picture_decode" => (None, 1 << 12),
+        _ => (None, 1 << 16),
+    };
+    let (seeds, time) = (format!("fuzz/seeds/{target}"), format!("-max_total_time={seconds}"));
+    let longest = format!("-max_len={longest}");
+    let dictionary = dictionary.map(|name| format!("-dict=fuzz/dictionaries/{name}.dict"));
+    // the readers are safe code: no sanitiser, so that a stable compiler will do
+    let mut words = vec!["fuzz", "run", "--sanitizer", "none", target, &corpus, &seeds, "--"];
+    words.extend([&time, &longest, "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]);
+    words.extend(dictionary.as_deref());
+    cargo(&words)
 }
 
 /// Runs a script of this repository with the interpreter after `--python`, or `python3`.

@@ -65,6 +65,12 @@ pub enum Numbers<'a> {
 
 /// Opens Parquet, an Arrow file or uncompressed delimited text for reading in blocks.
 pub fn open_blocks(path: &Path, options: &ReadOptions) -> Result<Box<dyn TableBlocks>, DataError> {
+    open_blocks_of(path, options, lines::BLOCK_BYTES)
+}
+
+/// As [`open_blocks`], with text cut behind each record in which a block reaches `bytes`: for tests with small files.
+#[doc(hidden)]
+pub fn open_blocks_of(path: &Path, options: &ReadOptions, bytes: u64) -> Result<Box<dyn TableBlocks>, DataError> {
     let file = Watched::open(path)?;
     let name = file.name();
     let head = file.read(0, file.len().min(16) as usize)?;
@@ -91,7 +97,7 @@ pub fn open_blocks(path: &Path, options: &ReadOptions) -> Result<Box<dyn TableBl
             next: next.to_owned(),
         });
     }
-    Ok(Box::new(lines::open_blocks(&name, file, options)?))
+    Ok(Box::new(lines::open_blocks(&name, file, options, bytes)?))
 }
 
 /// The columns of a batch as they are kept, or as f64 where they have nulls or are kept otherwise.

@@ -5,11 +5,9 @@ use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
 use super::read::too_many_rows;
-use super::rows::{for_each_row, line_of_row};
+use super::rows::{Records, for_each_row, line_of_row};
 use super::sniff::{Layout, Tally, sniff};
-use super::{
-    Column, Delimiter, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column, select_columns, unique_names,
-};
+use super::{Column, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column, select_columns, unique_names};
 use crate::error::{DataError, Place};
 use crate::suggest;
 
@@ -76,6 +74,23 @@ impl Plan {
         plan.names = source.names()?;
         plan.kinds = kinds(name, &plan, options)?;
         Ok(plan)
+    }
+
+    /// Where in the text the rows below the header begin.
+    pub(super) fn rows_begin(&self, text: &str) -> usize {
+        let skip = self.layout.skip;
+        if !self.layout.header {
+            return skip;
+        }
+        let mut rows = 0;
+        let second = for_each_row(&text[skip..], self.layout.delimiter, |offset, _| {
+            rows += 1;
+            if rows == 2 { ControlFlow::Break(skip + offset) } else { ControlFlow::Continue(()) }
+        });
+        let begin = second.unwrap_or(text.len());
+        // a line ends with both
+        let between = text[..begin].ends_with('\r') && text[begin..].starts_with('\n');
+        begin + between as usize
     }
 
     /// The names of the columns that are read.
@@ -193,10 +208,10 @@ impl Source<'_> {
 
     /// A quote that nothing closes swallows the rest of the file into the last row.
     fn open_quote(&self, last: usize) -> Option<DataError> {
-        let row = self.body[last..].trim();
-        let open = self.plan.layout.delimiter != Delimiter::Spaces
-            && row.contains('\n')
-            && row.bytes().filter(|byte| *byte == b'"').count() % 2 == 1;
+        let row = &self.body[last..];
+        let mut records = Records::new(self.plan.layout.delimiter);
+        row.bytes().for_each(|byte| records.step(byte));
+        let open = records.quoted() && row.trim().contains(['\n', '\r']);
         open.then(|| DataError::OpenQuote { file: self.name.to_owned(), line: (self.line)(last) })
     }
 

@@ -6,30 +6,37 @@ use std::ops::Range;
 use super::blocks::TableBlocks;
 use super::delimited::{Kind, Plan, Source, no_rows, verdict};
 use super::read::{parallel, text_of, too_many_rows};
-use super::rows::line_of_row;
+use super::rows::{Records, line_of_row};
 use super::sniff::Tally;
 use super::watched::Watched;
 use super::{Delimiter, MISSING, ReadOptions, Table};
 use crate::error::DataError;
 
 /// A block goes to the end of the record in which it reaches this size.
-const BLOCK_BYTES: u64 = 4 << 20;
+pub(super) const BLOCK_BYTES: u64 = 4 << 20;
+/// So much is looked at to find out what a text is like.
+const HEAD_BYTES: u64 = 4 << 20;
 /// A longer record is a quote that is never closed.
 const LONGEST_RECORD: u64 = 64 << 20;
 /// How much is read at a time while records are looked for.
 const STEP: u64 = 1 << 20;
 
 /// Opens a text for reading in blocks.
-pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> Result<LineBlocks, DataError> {
-    let head = file.read(0, file.len().min(BLOCK_BYTES) as usize)?;
+pub(super) fn open_blocks(
+    name: &str,
+    file: Watched,
+    options: &ReadOptions,
+    block_bytes: u64,
+) -> Result<LineBlocks, DataError> {
+    let head = file.read(0, file.len().min(HEAD_BYTES) as usize)?;
     let whole = head.len() as u64 == file.len();
     let end = head.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).filter(|_| !whole);
     let text = text_of(name, &head[..end.map_or(head.len(), |end| end + 1)])?;
     let plan = Plan::new(name, text, options)?;
     let mark = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    let start = (mark + plan.layout.skip) as u64;
+    let start = (mark + plan.rows_begin(text)) as u64;
 
-    let ranges = find_blocks(name, &file, start, plan.layout.delimiter, BLOCK_BYTES)?;
+    let ranges = find_blocks(name, &file, start, plan.layout.delimiter, block_bytes)?;
     let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new() };
     let counts = parallel(blocks.ranges.len(), |block| blocks.count(block))?;
     blocks.settle(counts)?;
@@ -42,7 +49,7 @@ pub(super) struct LineBlocks {
     name: String,
     file: Watched,
     plan: Plan,
-    /// The bytes of each block.
+    /// The bytes of each block; the header is in none.
     ranges: Vec<Range<u64>>,
     starts: Vec<u32>,
 }
@@ -99,7 +106,7 @@ impl LineBlocks {
             name: &self.name,
             body: text,
             plan: &self.plan,
-            header: self.plan.layout.header && range.start == self.ranges[0].start,
+            header: false,
             first_row,
             line: &|offset| lines_before() + line_of_row(text, offset),
         })
@@ -188,51 +195,6 @@ fn find_blocks(
     Ok(blocks)
 }
 
-/// Where records end, by the rules of the `csv` crate: quotes count at the start of a cell only.
-struct Records {
-    delimiter: Option<u8>,
-    state: State,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
-    RecordStart,
-    CellStart,
-    Cell,
-    Quoted,
-    /// Behind a quote in a quoted cell: its end, or the first of two.
-    Quote,
-}
-
-impl Records {
-    fn new(delimiter: Delimiter) -> Records {
-        let delimiter = match delimiter {
-            Delimiter::Comma => Some(b','),
-            Delimiter::Semicolon => Some(b';'),
-            Delimiter::Tab => Some(b'\t'),
-            // Quoted cells end with their line.
-            Delimiter::Spaces => None,
-        };
-        Records { delimiter, state: State::CellStart }
-    }
-
-    fn ended(&self) -> bool {
-        self.state == State::RecordStart
-    }
-
-    fn step(&mut self, byte: u8) {
-        self.state = match (self.state, byte) {
-            (State::Quoted, b'"') => State::Quote,
-            (State::Quoted, _) => State::Quoted,
-            (State::Quote, b'"') => State::Quoted,
-            (_, b'\n' | b'\r') => State::RecordStart,
-            (State::RecordStart | State::CellStart, b'"') if self.delimiter.is_some() => State::Quoted,
-            (_, byte) if Some(byte) == self.delimiter => State::CellStart,
-            _ => State::Cell,
-        };
-    }
-}
-
 /// The number of line ends before a byte; for messages, so an error of reading does not matter.
 fn lines_before(file: &Watched, end: u64) -> usize {
     let (mut lines, mut at, mut carriage) = (0, 0, false);
@@ -245,4 +207,44 @@ fn lines_before(file: &Watched, end: u64) -> usize {
         at += bytes.len() as u64;
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::open_blocks_of;
+    use super::*;
+
+    /// Cells of every block, in blocks of `bytes`, and where they begin.
+    fn read(text: &str, bytes: u64) -> (Vec<u32>, Table) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        std::fs::write(&path, text).unwrap();
+        let blocks = open_blocks_of(&path, &ReadOptions::default(), bytes).unwrap();
+        let starts = blocks.blocks().to_vec();
+        let tables = (0..starts.len() - 1).map(|block| blocks.read(block).unwrap()).collect();
+        (starts, super::super::concat(tables).unwrap())
+    }
+
+    /// Where a block ends changes nothing.
+    #[test]
+    fn odd_quotes_and_stray_marks() {
+        for text in ["a,b\n1,\"x\n2\"3\"\n2,y\n", "1,2\n\u{feff}x,3\ny,4\n", "\u{feff}\u{feff}a,b\n\u{feff}1,2\n3,4\n"]
+        {
+            let whole = Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+            for bytes in 0..20 {
+                assert_eq!(read(text, bytes).1, whole, "{text:?} in blocks of {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_may_fill_a_block_alone() {
+        for text in ["aaaa,b\n1,2\n3,4\n5,6\n", "\n \naaaa,b\r\n1,2\n3,4\n\n5,6", "# title\naaaa,b\r1,2\r3,4\r5,6\r"] {
+            let whole = Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+            for bytes in 0..30 {
+                assert_eq!(read(text, bytes).1, whole, "{text:?} in blocks of {bytes}");
+            }
+        }
+        assert_eq!(read("aaaa,b\n1,2\n3,4\n5,6\n", 1).0, [0, 1, 2, 3]);
+    }
 }

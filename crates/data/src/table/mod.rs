@@ -34,6 +34,8 @@ mod rows;
 mod sniff;
 mod watched;
 
+#[doc(hidden)]
+pub use blocks::open_blocks_of;
 pub use blocks::{Numbers, TableBlocks, open_blocks};
 pub(crate) use read::concat;
 use read::{join_values, select_columns, unique_names};

@@ -1,5 +1,6 @@
 //! Text to rows of trimmed cells, for every delimiter.
 
+use std::io::Read;
 use std::ops::ControlFlow;
 
 use super::Delimiter;
@@ -42,11 +43,16 @@ pub(super) fn line_at(before: &[u8]) -> usize {
 
 /// RFC 4180, by the `csv` crate.
 fn quoted_rows<B>(text: &str, delimiter: u8, mut visit: impl FnMut(usize, &[&str]) -> ControlFlow<B>) -> Option<B> {
-    let mut reader =
-        csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(text.as_bytes());
+    // The reader drops a byte order mark at its start, yet this may be the middle of a file.
+    let lead: &[u8] = if text.starts_with('\u{feff}') { b"\n" } else { b"" };
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(lead.chain(text.as_bytes()));
     let mut record = csv::ByteRecord::new();
     loop {
-        let offset = reader.position().byte() as usize;
+        let offset = (reader.position().byte() as usize).saturating_sub(lead.len());
         // Reading from memory does not fail, and cells of valid text cut at ASCII are valid text.
         let Ok(true) = reader.read_byte_record(&mut record) else {
             return None;
@@ -93,6 +99,57 @@ fn blank_rows<B>(text: &str, mut visit: impl FnMut(usize, &[&str]) -> ControlFlo
         offset += line.len();
     }
     None
+}
+
+/// Where records end, by the rules of the `csv` crate: quotes count at the start of a cell only.
+pub(super) struct Records {
+    delimiter: Option<u8>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    RecordStart,
+    CellStart,
+    Cell,
+    Quoted,
+    /// Behind a quote in a quoted cell: its end, or the first of two.
+    Quote,
+}
+
+impl Records {
+    pub(super) fn new(delimiter: Delimiter) -> Records {
+        let delimiter = match delimiter {
+            Delimiter::Comma => Some(b','),
+            Delimiter::Semicolon => Some(b';'),
+            Delimiter::Tab => Some(b'\t'),
+            // Quoted cells end with their line.
+            Delimiter::Spaces => None,
+        };
+        Records { delimiter, state: State::CellStart }
+    }
+
+    /// A record has ended and no other has begun.
+    pub(super) fn ended(&self) -> bool {
+        self.state == State::RecordStart
+    }
+
+    /// Within a quoted cell.
+    pub(super) fn quoted(&self) -> bool {
+        self.state == State::Quoted
+    }
+
+    pub(super) fn step(&mut self, byte: u8) {
+        self.state = match (self.state, byte) {
+            (State::Quoted, b'"') => State::Quote,
+            (State::Quoted, _) => State::Quoted,
+            (State::Quote, b'"') => State::Quoted,
+            (_, b'\n' | b'\r') => State::RecordStart,
+            (State::RecordStart | State::CellStart, b'"') if self.delimiter.is_some() => State::Quoted,
+            (_, byte) if Some(byte) == self.delimiter => State::CellStart,
+            _ => State::Cell,
+        };
+    }
 }
 
 #[cfg(test)]
