@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memmap2::MmapMut;
 use smallvec::SmallVec;
 
 use crate::error::DataError;
@@ -37,8 +38,30 @@ impl Memory for Lines {
     }
 }
 
+struct Mapped(MmapMut);
+
+impl Memory for Mapped {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// From this size on memory comes in large pages, where the system has them.
+const LARGE: usize = 4 << 20;
+
 impl Allocator for Heap {
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>, DataError> {
+        if bytes >= LARGE
+            && let Ok(map) = MmapMut::map_anon(bytes)
+        {
+            // a hint: without it the first epoch of large batches is mostly spent on taking small pages
+            #[cfg(target_os = "linux")]
+            let _ = map.advise(memmap2::Advice::HugePage);
+            return Ok(Box::new(Mapped(map)));
+        }
         // not touched: whoever fills it first has the pages at hand
         let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(64));
         let memory = lines.map_err(|()| DataError::TooLarge {
