@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
 use super::read::too_many_rows;
-use super::rows::{Records, for_each_row, line_of_row};
+use super::rows::{for_each_row, line_of_row, open_quote};
 use super::sniff::{Layout, Tally, sniff};
 use super::{Column, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column, select_columns, unique_names};
 use crate::error::{DataError, Place};
@@ -206,13 +206,10 @@ impl Source<'_> {
         }
     }
 
-    /// A quote that nothing closes swallows the rest of the file into the last row.
+    /// A quote that nothing closes swallows the rest of the file, from the last row on.
     fn open_quote(&self, last: usize) -> Option<DataError> {
-        let row = &self.body[last..];
-        let mut records = Records::new(self.plan.layout.delimiter);
-        row.bytes().for_each(|byte| records.step(byte));
-        let open = records.quoted() && row.trim().contains(['\n', '\r']);
-        open.then(|| DataError::OpenQuote { file: self.name.to_owned(), line: (self.line)(last) })
+        let opened = open_quote(&self.body[last..], self.plan.layout.delimiter)?;
+        Some(DataError::OpenQuote { file: self.name.to_owned(), line: (self.line)(last + opened) })
     }
 
     /// The column, unless some of its cells are not what the others are.

@@ -238,6 +238,23 @@ mod tests {
     }
 
     #[test]
+    fn an_open_quote_is_told_in_whole_and_in_blocks() {
+        let options = ReadOptions { header: Some(false), ..Default::default() };
+        for (text, line) in [("1\n\"", 2), ("1,2\n3,\"x\"\n4,\"y\n5,6\n", 3), ("1,\"a\nb\"\n2,\"\"\"\n", 3)] {
+            let want = format!("a quote that opens in line {line} is never closed");
+            let whole = Table::from_bytes("t.csv", text.as_bytes(), &options).unwrap_err().to_string();
+            assert!(whole.contains(&want), "{text:?}: {whole}");
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("t.csv");
+            std::fs::write(&path, text).unwrap();
+            for bytes in 0..20 {
+                let error = open_blocks_of(&path, &options, bytes).err().unwrap().to_string();
+                assert!(error.contains(&want), "{text:?} in blocks of {bytes}: {error}");
+            }
+        }
+    }
+
+    #[test]
     fn a_header_may_fill_a_block_alone() {
         for text in ["aaaa,b\n1,2\n3,4\n5,6\n", "\n \naaaa,b\r\n1,2\n3,4\n\n5,6", "# title\naaaa,b\r1,2\r3,4\r5,6\r"] {
             let whole = Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap();

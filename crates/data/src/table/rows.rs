@@ -101,6 +101,20 @@ fn blank_rows<B>(text: &str, mut visit: impl FnMut(usize, &[&str]) -> ControlFlo
     None
 }
 
+/// Where a quote opens that nothing closes; the text begins with a row.
+pub(super) fn open_quote(text: &str, delimiter: Delimiter) -> Option<usize> {
+    let mut records = Records::new(delimiter);
+    let mut opened = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let before = records.state;
+        records.step(byte);
+        if records.state == State::Quoted && matches!(before, State::RecordStart | State::CellStart) {
+            opened = at;
+        }
+    }
+    (records.state == State::Quoted).then_some(opened)
+}
+
 /// Where records end, by the rules of the `csv` crate: quotes count at the start of a cell only.
 pub(super) struct Records {
     delimiter: Option<u8>,
@@ -132,11 +146,6 @@ impl Records {
     /// A record has ended and no other has begun.
     pub(super) fn ended(&self) -> bool {
         self.state == State::RecordStart
-    }
-
-    /// Within a quoted cell.
-    pub(super) fn quoted(&self) -> bool {
-        self.state == State::Quoted
     }
 
     pub(super) fn step(&mut self, byte: u8) {
