@@ -28,7 +28,10 @@ pub use citius_train as train;
 /// What most programs need.
 pub mod prelude {
     pub use citius_cpu::{Executable, Inputs, Isa, Memory, Options};
-    pub use citius_data::{Dataset, Features, Order, Preparation, Table, Target, Task};
+    pub use citius_data::{
+        DataError, Dataset, Features, Field, FieldMut, Kind, Loader, LoaderOptions, Order, Preparation, Rows, Sampling,
+        Schema, Source, SplitOptions, Splits, Stream, Table, Target, Task,
+    };
     pub use citius_graph::{DType, Graph, Init, Mode, Tensor, TraceError};
     pub use citius_nn::{
         Activation, Adam, AdamW, Clip, Dropout, Learning, Linear, Loss, Module, Optimizer, OptimizerConfig, RmsProp,
@@ -36,7 +39,7 @@ pub mod prelude {
     };
     pub use citius_plan::{Plan, compile};
     pub use citius_train::{
-        Event, Fit, FitData, Listener, Metrics, Predictor, Problem, Report, RunOptions, SavedModel, Settings, Silent,
-        TrainError, Training, Wishes,
+        Event, Fit, FitData, Listener, LoadingOptions, Material, Metrics, Predictor, Problem, Report, RunOptions,
+        SavedModel, Settings, Silent, TrainError, Training, Wishes,
     };
 }
