@@ -47,7 +47,7 @@ pub use picture::{Grid, PictureFolder, PictureList, PictureSource, Pictures, Pip
 pub use prepare::{
     Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, infer_task,
 };
-pub use schema::{Field, Kind, Schema};
+pub use schema::{Field, INPUT, Kind, Schema, TARGET};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
 pub use source::{Encoded, InMemory, Rows, Source, Stream};
 pub use split::{SplitOptions, Splits, read_row_file, strata};

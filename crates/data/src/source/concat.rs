@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::stored::{check_numbers, check_room};
+use super::stored::check;
 use super::{Rows, Source, Stream};
 use crate::error::DataError;
 use crate::rng::mix;
@@ -43,8 +43,7 @@ impl Source for Concat {
 
     /// Neighbours of the same part are gathered at once.
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
-        check_room(&self.name, self.schema(), rows.numbers.len(), into)?;
-        check_numbers(&self.name, self.rows(), rows)?;
+        check(self, rows, into)?;
         let fields = &self.schema().fields;
         let mut local: SmallVec<[u32; 64]> = SmallVec::new();
         let mut at = 0;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::scale::{ColumnScale, SeriesScale};
-use super::stored::{check_numbers, check_room};
+use super::stored::check;
 use super::{Rows, Source};
 use crate::error::DataError;
 use crate::schema::{Field, INPUT, Kind, Schema, TARGET};
@@ -186,8 +186,7 @@ impl Source for SeriesWindows {
     }
 
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
-        check_room(&self.name, &self.schema, rows.numbers.len(), into)?;
-        check_numbers(&self.name, self.rows, rows)?;
+        check(self, rows, into)?;
         let [FieldMut::F32(x), FieldMut::F32(y)] = into else { return Ok(()) };
         let copy = |from: &[f32], width: usize, skip: usize, count: usize, to: &mut [f32]| {
             for (row, to) in rows.numbers.iter().zip(to.chunks_exact_mut((count * width).max(1))) {

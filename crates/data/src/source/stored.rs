@@ -67,8 +67,7 @@ impl Source for Stored {
     }
 
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
-        check_room(&self.name, &self.schema, rows.numbers.len(), into)?;
-        check_numbers(&self.name, self.rows, rows)?;
+        check(self, rows, into)?;
         for (from, to) in self.view(0..self.rows).iter().zip(into) {
             let width = from.bytes().len() / self.rows.max(1) as usize;
             match width {
@@ -95,6 +94,16 @@ fn copy_rows<const BYTES: usize>(from: &[u8], rows: &[u32], to: &mut [u8]) {
     }
 }
 
+/// All row numbers exist, and the buffers fit them.
+pub(crate) fn check(source: &dyn Source, rows: &Rows<'_>, into: &[FieldMut<'_>]) -> Result<(), DataError> {
+    let (name, count) = (source.name(), source.rows());
+    check_room(name, source.schema(), rows.numbers.len(), into)?;
+    match rows.numbers.iter().find(|row| **row >= count) {
+        None => Ok(()),
+        Some(row) => Err(DataError::Inconsistent(format!("{name}: row {row} of {count}; the first is 0"))),
+    }
+}
+
 /// The buffers are those of the schema, for so many rows.
 pub(crate) fn check_room(name: &str, schema: &Schema, rows: usize, into: &[FieldMut<'_>]) -> Result<(), DataError> {
     let fits = into.len() == schema.fields.len()
@@ -104,14 +113,6 @@ pub(crate) fn check_room(name: &str, schema: &Schema, rows: usize, into: &[Field
     match fits {
         true => Ok(()),
         false => Err(DataError::Inconsistent(format!("{name}: buffers that do not fit {rows} rows of {schema}"))),
-    }
-}
-
-/// All row numbers exist.
-pub(crate) fn check_numbers(name: &str, count: u32, rows: &Rows<'_>) -> Result<(), DataError> {
-    match rows.numbers.iter().find(|row| **row >= count) {
-        None => Ok(()),
-        Some(row) => Err(DataError::Inconsistent(format!("{name}: row {row} of {count}; the first is 0"))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::stored::{check_numbers, check_room};
+use super::stored::check;
 use super::vocabulary::{Unit, Vocabulary};
 use super::{Rows, Source};
 use crate::error::DataError;
@@ -228,8 +228,7 @@ impl Source for TextWindows {
     }
 
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
-        check_room(self.name(), &self.schema, rows.numbers.len(), into)?;
-        check_numbers(self.name(), self.rows, rows)?;
+        check(self, rows, into)?;
         let (tokens, length) = (&self.text.tokens, self.length);
         let start = |row: &u32| self.range.start + *row as usize * self.stride;
         let [x, FieldMut::I32(y)] = into else { return Ok(()) };
