@@ -6,6 +6,7 @@
 //! auto.rs        everything that was left open, chosen with a reason
 //! settings.rs    the outcome: all that decides the numbers
 //! step.rs        the compiled step of a data set
+//! fill.rs        a loader's batch, into its inputs
 //! walk.rs        feeding it and watching every result
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
 //! run.rs         a whole run: fit, refit, judge, save, resume
@@ -23,6 +24,7 @@ mod config;
 mod error;
 pub mod events;
 mod files;
+mod fill;
 mod fit;
 mod material;
 mod memory;
@@ -44,6 +46,7 @@ pub use auto::{Choice, choose};
 pub use config::{Bytes, SourceKind, Wishes, Workers};
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
+pub use fill::fill_from;
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
 pub use material::{Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;

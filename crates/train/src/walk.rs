@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use citius_cpu::{Driver, Flow, Outputs, Slots};
-use citius_data::{DataError, FieldMut, Loader, Order};
+use citius_data::{DataError, Loader, Order};
 
 use crate::events::{Event, Listener};
+use crate::fill::fill_from;
 use crate::fit::Progress;
 use crate::step::Places;
 
@@ -79,17 +80,10 @@ impl Driver for Walk<'_, '_> {
 
     fn fill(&mut self, _: u64, slots: &mut Slots) -> Flow {
         let Bringer::Loader(loader) = &mut self.batches else { return Flow::Continue };
-        let x = slots.f32("x").map(FieldMut::F32).or_else(|| slots.u8("x").map(FieldMut::U8));
-        let y = slots.f32("y").map(FieldMut::F32).or_else(|| slots.i32("y").map(FieldMut::I32));
-        let (Some(x), Some(y)) = (x, y) else { return Flow::Stop };
-        match loader.next_into(&mut [x, y]) {
-            Ok(Some(_)) => Flow::Continue,
-            Ok(None) => Flow::Stop,
-            Err(error) => {
-                self.seen.failure = Some(error);
-                Flow::Stop
-            }
-        }
+        fill_from(loader, slots).unwrap_or_else(|error| {
+            self.seen.failure = Some(error);
+            Flow::Stop
+        })
     }
 
     fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {

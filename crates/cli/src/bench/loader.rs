@@ -8,10 +8,10 @@ use citius_data::picture::transform::{HorizontalFlip, RandomResizedCrop, Size};
 use citius_data::picture::{Channels, Output, PictureFolder, PictureSource, Pipeline, Transform};
 use citius_data::{DataError, Heap, InMemory, Loader, LoaderOptions, OnError, Order, Rows, Slot, Source};
 
-use citius_train::{Bytes, Material, Problem, Wishes};
+use citius_train::{Bytes, Material, Problem, Wishes, Workers};
 
 use super::workload::{SEED, Workload};
-use super::{DATA_DIR, Workers, median, rounded, workers};
+use super::{DATA_DIR, median, rounded};
 
 #[derive(clap::Args, Debug)]
 pub struct LoaderArgs {
@@ -19,7 +19,7 @@ pub struct LoaderArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "table,mnist,photos")]
     workloads: Vec<Loaded>,
     /// Threads that fill batches besides the caller's, or auto
-    #[arg(long, default_value = "auto", value_parser = workers)]
+    #[arg(long, default_value = "auto")]
     workers: Workers,
     /// Passes over the data
     #[arg(long, default_value_t = 15)]
@@ -136,7 +136,7 @@ fn measure(workload: Loaded, source: Arc<dyn Source>, batch: usize, args: &Loade
     Ok(Measured {
         peer: concat!("citius ", env!("CARGO_PKG_VERSION")),
         workload: workload.name(),
-        variant: args.workers.0.map_or("workers=auto".to_owned(), |n| format!("workers={n}")),
+        variant: format!("workers={}", args.workers),
         epoch_s: rounded(epoch_s, 6),
         first_epoch_s: rounded(seconds[0], 6),
         items,
@@ -156,7 +156,7 @@ fn measure_source(path: &Path, args: &LoaderArgs) -> Result<Measured, String> {
         source: Some(path.to_owned()),
         target: args.target.clone(),
         memory: args.memory,
-        workers: Some(citius_train::Workers(args.workers.0)),
+        workers: Some(args.workers),
         ..Wishes::default()
     };
     let problem = Problem::read(&wishes).map_err(|e| e.to_string())?;
@@ -179,7 +179,7 @@ fn measure_source(path: &Path, args: &LoaderArgs) -> Result<Measured, String> {
     Ok(Measured {
         peer: concat!("citius ", env!("CARGO_PKG_VERSION")),
         workload: "source",
-        variant: args.workers.0.map_or("workers=auto".to_owned(), |n| format!("workers={n}")),
+        variant: format!("workers={}", args.workers),
         epoch_s: rounded(epoch_s, 6),
         first_epoch_s: rounded(seconds[0], 6),
         items,

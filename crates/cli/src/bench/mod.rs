@@ -13,6 +13,7 @@ mod workload;
 use std::path::PathBuf;
 
 use citius_cpu::Isa;
+use citius_train::Workers;
 
 use workload::Workload;
 
@@ -40,7 +41,7 @@ pub struct StepArgs {
     #[arg(long, value_enum, default_value = "resident")]
     pub variant: Variant,
     /// With `--variant loader`: threads that fill batches besides the caller's, or auto
-    #[arg(long, default_value = "auto", value_parser = workers)]
+    #[arg(long, default_value = "auto")]
     pub workers: Workers,
     /// Threads to use; 0 takes as many as turn out fastest
     #[arg(long, default_value_t = 0)]
@@ -81,17 +82,6 @@ impl Variant {
             Variant::Resident => "resident",
             Variant::Loader => "loader",
         }
-    }
-}
-
-/// A number of loader threads, or `None` to have it found out.
-#[derive(Clone, Copy, Debug)]
-pub struct Workers(Option<usize>);
-
-fn workers(text: &str) -> Result<Workers, String> {
-    match text {
-        "auto" => Ok(Workers(None)),
-        n => n.parse().map(|n| Workers(Some(n))).map_err(|_| "write a number, or auto".to_owned()),
     }
 }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use citius_cpu::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs, Plain, Slots, widest};
-use citius_data::{Dataset, Features, FieldMut, InMemory, Loader, LoaderOptions, Order, Source, Target};
+use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
 use citius_graph::{DType, Graph, Tensor};
 use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
 use citius_plan::Plan;
+use citius_train::{Workers, fill_from};
 
 use super::workload::{SEED, Workload};
-use super::{IsaName, StepArgs, Variant, Workers, median, rounded};
+use super::{IsaName, StepArgs, Variant, median, rounded};
 
 const MOST_EPOCHS: usize = 200;
 const MOST_THREADS: usize = 256;
@@ -194,17 +195,10 @@ impl Driver for Feeder<'_> {
 
     fn fill(&mut self, _: u64, slots: &mut Slots) -> Flow {
         let Batches::Loaded(loader) = &mut self.batches else { return Flow::Continue };
-        let x = slots.f32("x").map(FieldMut::F32).or_else(|| slots.u8("x").map(FieldMut::U8));
-        let y = slots.f32("y").map(FieldMut::F32).or_else(|| slots.i32("y").map(FieldMut::I32));
-        let (Some(x), Some(y)) = (x, y) else { return Flow::Stop };
-        match loader.next_into(&mut [x, y]) {
-            Ok(Some(_)) => Flow::Continue,
-            Ok(None) => Flow::Stop,
-            Err(error) => {
-                self.trouble = Some(error.to_string());
-                Flow::Stop
-            }
-        }
+        fill_from(loader, slots).unwrap_or_else(|error| {
+            self.trouble = Some(error.to_string());
+            Flow::Stop
+        })
     }
 
     fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
