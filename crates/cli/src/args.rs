@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use citius_cpu::{Isa, Options};
 use citius_data::OnError;
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig};
-use citius_train::{Bytes, SourceKind, Wishes, Workers};
+use citius_train::{Bytes, Wishes, Workers};
 use clap::Args;
 
 use crate::bench::IsaName;
 use crate::error::Failure;
+use crate::reading::ReadingArgs;
 
 #[derive(Args)]
 pub struct WishArgs {
@@ -31,9 +32,8 @@ pub struct WishArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Data")]
 struct DataArgs {
-    /// Column to predict [default: the last]
-    #[arg(long, value_name = "NAME|INDEX", allow_hyphen_values = true)]
-    target: Option<String>,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// regression, binary or classes [default: from the target]
     #[arg(long)]
     task: Option<String>,
@@ -49,21 +49,6 @@ struct DataArgs {
     /// Share of all rows kept for the final judgement [default: 0.1]
     #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
     test: Option<f64>,
-    /// Tokens that stand for a missing cell, besides the usual ones
-    #[arg(long, value_name = "TOKEN", value_delimiter = ',', allow_hyphen_values = true)]
-    missing: Option<Vec<String>>,
-    /// Columns to read as text whatever they hold
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
-    text: Option<Vec<String>>,
-    /// Whether the first line holds names [default: found out]
-    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    header: Option<bool>,
-    /// comma, semicolon, tab or spaces [default: found out]
-    #[arg(long)]
-    delimiter: Option<String>,
-    /// table, pictures, series or text [default: found out]
-    #[arg(long, value_parser = source_kind)]
-    kind: Option<SourceKind>,
     /// Rows of a series, or characters of a text, that predict what follows
     #[arg(long, value_name = "N")]
     window: Option<usize>,
@@ -88,16 +73,6 @@ struct DataArgs {
     /// What to do about pictures and blocks that cannot be read: fail, or skip and count them
     #[arg(long, value_name = "fail|skip", value_parser = on_error)]
     on_error: Option<OnError>,
-}
-
-pub fn source_kind(text: &str) -> Result<SourceKind, String> {
-    Ok(match text {
-        "table" => SourceKind::Table,
-        "pictures" => SourceKind::Pictures,
-        "series" => SourceKind::Series,
-        "text" => SourceKind::Text,
-        _ => return Err("write table, pictures, series or text".to_owned()),
-    })
 }
 
 pub fn on_error(text: &str) -> Result<OnError, String> {
@@ -186,23 +161,15 @@ impl WishArgs {
         let (d, m) = (&self.data, &self.model);
         Wishes {
             source: self.source.clone(),
-            target: d.target.clone(),
             task: d.task.clone(),
             train_rows: d.train_rows.clone(),
             test_rows: d.test_rows.clone(),
             validation: d.validation,
             test: d.test,
-            missing: d.missing.clone(),
-            text: d.text.clone(),
-            header: d.header,
-            delimiter: d.delimiter.clone(),
-            prepare: None,
-            kind: d.kind,
             window: d.window,
             stride: d.stride,
             horizon: d.horizon,
             size: d.size,
-            augment: None,
             workers: d.workers,
             prefetch: d.prefetch,
             memory: d.memory,
@@ -223,6 +190,7 @@ impl WishArgs {
             average: m.average,
             refit: m.refit,
             seed: m.seed,
+            ..d.reading.wishes()
         }
     }
 }

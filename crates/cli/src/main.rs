@@ -7,6 +7,7 @@ mod error;
 mod eval;
 mod plan;
 mod predict;
+mod reading;
 mod screen;
 mod train;
 

@@ -123,7 +123,7 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
     if let Some(rows) = args.rows {
         table = spread(table, rows as usize);
     }
-    let target = match (&args.source.target, table.columns.len()) {
+    let target = match (&args.source.reading.target, table.columns.len()) {
         (Some(name), _) => Some(table.column(name)?),
         (None, 0 | 1) => None,
         (None, columns) => Some(columns - 1),
@@ -136,9 +136,11 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
     if paths.len() > 1 {
         notes.push(format!("{} files as one table", count(paths.len())));
     }
-    let next = match &args.source.target {
+    let next = match &args.source.reading.target {
         // a series is trained on without a name for its rows
-        _ if args.source.kind == Some(SourceKind::Series) || in_time(&inspection) => "--window 96 --horizon 24".into(),
+        _ if args.source.reading.kind == Some(SourceKind::Series) || in_time(&inspection) => {
+            "--window 96 --horizon 24".into()
+        }
         Some(name) => format!("--target {}", word(name)),
         None => match &inspection.target {
             Some(last) => {
@@ -249,7 +251,7 @@ pub(super) fn as_it_is(grid: &Grid) -> Pipeline {
 fn folder(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
     let pictures = open_pictures(path)?;
     let inspection = inspect::pictures(pictures.as_ref(), args.rows.map_or(DECODED, |rows| rows as usize));
-    let kind = if args.source.kind.is_some() { " --kind pictures" } else { "" };
+    let kind = if args.source.reading.kind.is_some() { " --kind pictures" } else { "" };
     let next = format!("citius train {}{kind}", path_word(path));
     let mut told = Told::of(inspection, "folder of pictures", Vec::new(), next);
     told.pictures = Some(pictures);
@@ -258,7 +260,7 @@ fn folder(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
 
 fn text(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
     let inspection = inspect::text(path)?;
-    let kind = if args.source.kind.is_some() { " --kind text" } else { "" };
+    let kind = if args.source.reading.kind.is_some() { " --kind text" } else { "" };
     Ok(Told {
         kind: "text",
         page: inspection.to_string(),

@@ -23,8 +23,8 @@ use citius_train::{Bytes, SourceKind, Wishes, count, read_options};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::args::source_kind;
 use crate::error::{Done, Failure};
+use crate::reading::ReadingArgs;
 
 #[derive(Args)]
 pub struct DataArgs {
@@ -53,24 +53,8 @@ struct SourceArgs {
     /// A table (.csv, .tsv, .txt, .npy, .npz, .parquet, .arrow …, also .gz and .zst; several as 'part-*.csv'), a packed
     /// file (.citius), a folder of pictures per class, a directory of MNIST's or CIFAR's files, or a text
     source: PathBuf,
-    /// Column to predict [default: the last]
-    #[arg(long, value_name = "NAME|INDEX", allow_hyphen_values = true)]
-    target: Option<String>,
-    /// table, pictures, series or text [default: found out]
-    #[arg(long, value_parser = source_kind)]
-    kind: Option<SourceKind>,
-    /// Tokens that stand for a missing cell, besides the usual ones
-    #[arg(long, value_name = "TOKEN", value_delimiter = ',', allow_hyphen_values = true)]
-    missing: Option<Vec<String>>,
-    /// Columns to read as text whatever they hold
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
-    text: Option<Vec<String>>,
-    /// Whether the first line holds names [default: found out]
-    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    header: Option<bool>,
-    /// comma, semicolon, tab or spaces [default: found out]
-    #[arg(long)]
-    delimiter: Option<String>,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Memory for data; of a table that needs more, a sample decides [default: a quarter of what is free, at most 2GiB]
     #[arg(long, value_name = "512MB")]
     memory: Option<Bytes>,
@@ -80,7 +64,7 @@ impl SourceArgs {
     /// What the path holds, or is said to hold.
     fn find(&self) -> Result<Found, Failure> {
         let path = self.source.clone();
-        Ok(match (self.kind, Found::at(&path)) {
+        Ok(match (self.reading.kind, Found::at(&path)) {
             (None, found) => found?,
             (Some(SourceKind::Pictures), _) => Found::Pictures(path),
             (Some(SourceKind::Text), _) => Found::Text(path),
@@ -94,24 +78,18 @@ impl SourceArgs {
     }
 
     fn wishes(&self) -> Wishes {
-        Wishes {
-            missing: self.missing.clone(),
-            text: self.text.clone(),
-            header: self.header,
-            delimiter: self.delimiter.clone(),
-            memory: self.memory,
-            ..Wishes::default()
-        }
+        Wishes { memory: self.memory, ..self.reading.wishes() }
     }
 
     /// The flags that reading this source needs, as they would be given to `citius train`.
     fn reading_flags(&self) -> String {
+        let reading = &self.reading;
         let listed = |flag: &str, values: &Option<Vec<String>>| {
             values.as_ref().map_or(String::new(), |values| format!(" --{flag} {}", word(&values.join(","))))
         };
-        let header = self.header.map_or(String::new(), |header| format!(" --header {header}"));
-        let delimiter = self.delimiter.as_ref().map_or(String::new(), |name| format!(" --delimiter {}", word(name)));
-        listed("missing", &self.missing) + &listed("text", &self.text) + &header + &delimiter
+        let header = reading.header.map_or(String::new(), |header| format!(" --header {header}"));
+        let delimiter = reading.delimiter.as_ref().map_or(String::new(), |name| format!(" --delimiter {}", word(name)));
+        listed("missing", &reading.missing) + &listed("text", &reading.text) + &header + &delimiter
     }
 }
 

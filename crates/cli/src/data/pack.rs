@@ -98,15 +98,18 @@ fn check_flags(args: &PackArgs, found: &Found) -> Result<(), Failure> {
     let pictures = matches!(found, Found::Pictures(_));
     let halves = matches!(found, Found::Mnist(_) | Found::Cifar(_));
     let table = matches!(found, Found::Tables(_));
-    let windows = args.window.is_some() || args.source.kind == Some(SourceKind::Series);
+    let windows = args.window.is_some() || args.source.reading.kind == Some(SourceKind::Series);
     let wrong = [
         (args.size.is_some() && !pictures, "--size is for a folder of pictures"),
         (args.on_error.is_some() && !pictures, "--on-error is for a folder of pictures"),
         (args.test && !halves, "--test is for MNIST's or CIFAR's files"),
         (args.window.is_some() && !table, "--window is for a table in the order of time"),
-        (args.window.is_some() && args.source.kind == Some(SourceKind::Table), "--window makes a series of a table"),
+        (
+            args.window.is_some() && args.source.reading.kind == Some(SourceKind::Table),
+            "--window makes a series of a table",
+        ),
         ((args.horizon.is_some() || args.stride.is_some()) && !windows, "--horizon and --stride need --window"),
-        (args.source.target.is_some() && !table, "--target is for a table"),
+        (args.source.reading.target.is_some() && !table, "--target is for a table"),
     ];
     match wrong.into_iter().find(|(wrong, _)| *wrong) {
         Some((_, problem)) => Err(Failure::Usage(format!("{problem}; leave it out"))),

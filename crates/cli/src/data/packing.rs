@@ -50,7 +50,7 @@ pub(super) enum What {
 }
 
 pub(super) fn prepare(args: &PackArgs, found: Found) -> Result<Packing, Failure> {
-    let windows = args.window.is_some() || args.source.kind == Some(SourceKind::Series);
+    let windows = args.window.is_some() || args.source.reading.kind == Some(SourceKind::Series);
     match found {
         Found::Tables(paths) if windows => series(args, &paths),
         Found::Tables(paths) => match &paths[..] {
@@ -80,7 +80,7 @@ pub(super) fn prepare(args: &PackArgs, found: Found) -> Result<Packing, Failure>
 }
 
 fn table(args: &PackArgs, table: Table) -> Result<Packing, Failure> {
-    let target = table.column(args.source.target.as_deref().unwrap_or("-1"))?;
+    let target = table.column(args.source.reading.target.as_deref().unwrap_or("-1"))?;
     let all: Vec<u32> = (0..table.rows as u32).collect();
     let rows: Vec<u32> = all.into_iter().filter(|row| !table.columns[target].is_missing(*row as usize)).collect();
     let preparation = Preparation::fit(&table, target, &rows, &prepare_options(args))?;
@@ -101,7 +101,7 @@ fn table(args: &PackArgs, table: Table) -> Result<Packing, Failure> {
 fn large_table(args: &PackArgs, path: &Path) -> Result<Packing, Failure> {
     let blocks = open_blocks(path, &args.source.read_options()?)?;
     let sample = Encoded::sample(blocks.as_ref(), FITTED, 0)?;
-    let target = sample.column(args.source.target.as_deref().unwrap_or("-1"))?;
+    let target = sample.column(args.source.reading.target.as_deref().unwrap_or("-1"))?;
     let rows: Vec<u32> = (0..sample.rows as u32).collect();
     let preparation = Preparation::fit(&sample, target, &rows, &prepare_options(args))?;
     let told = vec![format!("larger than memory: prepared as {} rows drawn from all over it say", count(sample.rows))];
@@ -112,7 +112,7 @@ fn large_table(args: &PackArgs, path: &Path) -> Result<Packing, Failure> {
 }
 
 fn prepare_options(args: &PackArgs) -> PrepareOptions {
-    PrepareOptions { missing: args.source.missing.clone().unwrap_or_default(), ..PrepareOptions::default() }
+    PrepareOptions { missing: args.source.reading.missing.clone().unwrap_or_default(), ..PrepareOptions::default() }
 }
 
 fn series(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {
@@ -124,7 +124,7 @@ fn series(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {
     let earlier = |rows: usize| rows - (rows as f64 * LATEST) as usize;
     let fitted = earlier(earlier(table.rows));
     let options = SeriesOptions {
-        targets: args.source.target.clone().into_iter().collect(),
+        targets: args.source.reading.target.clone().into_iter().collect(),
         length,
         stride,
         horizon,
