@@ -3,12 +3,10 @@
 //! Crops and flips are only noted: the next pass that writes pixels anyway (a resize, or the last write into the
 //! slot) reads through them.
 
-use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
-use fast_image_resize::pixels::{U8, U8x3, U8x4};
-use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 use smallvec::SmallVec;
 
 use super::decode::{MOST_PIXELS, Picture, luma};
+use super::resize::{From, Resizer};
 
 /// Memory that transforms write into, used again for every picture.
 #[derive(Default)]
@@ -125,31 +123,15 @@ impl<'a> Canvas<'a> {
         if (width, height) == (self.view.width, self.view.height) {
             return Ok(());
         }
-        match self.channels {
-            1 => self.resize_typed::<U8>(width, height)?,
-            3 => self.resize_typed::<U8x3>(width, height)?,
-            _ => self.resize_typed::<U8x4>(width, height)?,
-        }
-        self.swap(width, height);
-        Ok(())
-    }
-
-    fn resize_typed<P: PixelTrait>(&mut self, width: usize, height: usize) -> Result<(), String> {
         let Rect { x, y, width: from_width, height: from_height } = self.view;
-        let problem = |error: &dyn std::fmt::Display| {
-            format!("a part of {from_width}×{from_height} pixels cannot become {width}×{height}: {error}")
-        };
         let Scratch { front, back, resizer } = &mut *self.scratch;
         let pixels = if self.own { &front[..] } else { self.source };
-        let rows = pixels.len() / (self.stride * self.channels);
-        let whole =
-            TypedImageRef::<P>::from_buffer(self.stride as u32, rows as u32, pixels).map_err(|e| problem(&e))?;
-        let part = TypedCroppedImage::from_ref(&whole, x as u32, y as u32, from_width as u32, from_height as u32)
-            .map_err(|e| problem(&e))?;
-        let to = room(back, width, height, self.channels)?;
-        let mut to = TypedImage::<P>::from_buffer(width as u32, height as u32, to).map_err(|e| problem(&e))?;
-        let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
-        resizer.resize_typed(&part, &mut to, &options).map_err(|e| problem(&e))
+        let (channels, stride) = (self.channels, self.stride * self.channels);
+        let to = room(back, width, height, channels)?;
+        let pixels = &pixels[y * stride + x * channels..];
+        resizer.resize(&From { pixels, stride, width: from_width, height: from_height, channels }, width, to);
+        self.swap(width, height);
+        Ok(())
     }
 
     /// The pixels one by one, in no promised order; `channels` bytes each.

@@ -8,6 +8,7 @@
 //! list.rs        a table of paths and labels
 //! grid.rs        pictures of one size, in memory
 //! canvas.rs      a picture being worked on: crops and flips wait for the pass that writes anyway
+//! resize.rs      to another size
 //! transform/     one file per transform, and the registry of them
 //! pipeline.rs    Picture → transforms → values of a slot
 //! source.rs      Pictures through a Pipeline, as a Source
@@ -26,6 +27,7 @@ mod list;
 mod mix;
 mod pipeline;
 mod png;
+mod resize;
 mod sheet;
 mod source;
 pub mod transform;
