@@ -55,7 +55,8 @@ impl Ring {
         first_chunk: u64,
     ) -> Result<Ring, DataError> {
         let cell = |_| {
-            let slot = Slot::new(supply.schema(), options.batch_size * in_chunk, options.allocator.as_ref())?;
+            let mut slot = Slot::new(supply.schema(), options.batch_size * in_chunk, options.allocator.as_ref())?;
+            slot.touch();
             Ok(Cell { slot: Mutex::new(slot), published: Line(AtomicU64::new(0)), error: Mutex::new(None) })
         };
         Ok(Ring {
