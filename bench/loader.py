@@ -19,6 +19,8 @@ from compare import ROOT, describe_machine, slug
 
 REQUIRED = {"table": 40, "mnist": 80, "photos": 3}
 SETTINGS = ["0", "1", "2", "auto"]
+# what stands from here on in the report is kept
+BY_HAND = "\n## First epochs"
 
 
 def main():
@@ -38,8 +40,10 @@ def main():
                 lines += run(ours + ["--data", options.data, "--workers", workers], ROOT)
     path = ROOT / "bench" / "runs" / f"{datetime.date.today()}-{slug(machine['cpu'])}-loader.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (ROOT / "bench" / "LOADER.md").write_text(table(machine, lines, path))
-    print((ROOT / "bench" / "LOADER.md").read_text())
+    report = ROOT / "bench" / "LOADER.md"
+    _, by_hand, rest = report.read_text().partition(BY_HAND)
+    report.write_text(table(machine, lines, path) + by_hand + rest)
+    print(report.read_text())
 
 
 def run(command, folder):
@@ -55,7 +59,7 @@ def table(machine, lines, path):
 
     text = [f"# Rows per second from a loader, without a model\n\n{machine['cpu']}, {machine['cores']} cores, "
             f"{datetime.date.today()}. Medians of {lines[0]['rounds']} rounds, both sides in one run; every line measured is "
-            f"in [runs/{path.name}](runs/{path.name}). Made by `bench/loader.py`; do not edit.\n\n"
+            f"in [runs/{path.name}](runs/{path.name}). Made by `bench/loader.py`, down to the next heading.\n\n"
             "| workload | PyTorch, no workers | PyTorch, 2 workers | 0 workers | 1 | 2 | auto | auto beside PyTorch's best |\n"
             "|---|---:|---:|---:|---:|---:|---:|---:|\n"]
     for workload, required in REQUIRED.items():
