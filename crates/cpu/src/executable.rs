@@ -6,7 +6,7 @@ use citius_graph::{DType, LeafKind, Shape};
 use citius_plan::{Plan, Storage};
 
 use crate::isa::Isa;
-use crate::kernels::Task;
+use crate::kernels::{self, Task};
 use crate::memory::{Aligned, Memory};
 use crate::pool::{Barrier, Pool};
 use crate::prefetch::Wanted;
@@ -118,7 +118,7 @@ impl Executable {
                 }
             }
         }
-        let tasks: Vec<Task> = plan.calls.iter().map(|call| Task::new(&call.work, &plan, isa)).collect();
+        let tasks = kernels::tasks(&plan, isa);
         let schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         Ok(Executable {
             isa,

@@ -383,6 +383,47 @@ impl Asm {
         self.memory(dst as u8 & 7, m);
     }
 
+    /// 32 bits; the upper half becomes 0.
+    pub fn load_u32(&mut self, dst: Gpr, m: Mem) {
+        self.rex(dst as u8, m);
+        // without W
+        self.code.last_mut().into_iter().for_each(|rex| *rex &= !8);
+        self.code.push(0x8B);
+        self.memory(dst as u8 & 7, m);
+    }
+
+    /// `dst = byte 0 of rax` or, if `second`, byte 1. Only for the first four registers: the others need a prefix under which
+    /// there is no byte 1.
+    pub fn byte_of_rax(&mut self, dst: Gpr, second: bool) {
+        debug_assert!((dst as u8) < 4);
+        self.code.extend([0x0F, 0xB6, 0xC0 | (dst as u8) << 3 | if second { 4 } else { 0 }]);
+    }
+
+    /// `r >>= by`, 32 bits
+    pub fn shift_right(&mut self, r: Gpr, by: u8) {
+        debug_assert!((r as u8) < 8);
+        self.code.extend([0xC1, 0xE8 | r as u8, by]);
+    }
+
+    /// `r *= value`
+    pub fn multiply(&mut self, r: Gpr, value: i32) {
+        let n = r as u8;
+        self.code.extend([0x48 | (n >> 3) << 2 | n >> 3, 0x69, 0xC0 | (n & 7) << 3 | n & 7]);
+        self.code.extend(value.to_le_bytes());
+    }
+
+    pub fn add_gpr(&mut self, a: Gpr, b: Gpr) {
+        let (a, b) = (a as u8, b as u8);
+        self.code.extend([0x48 | (b >> 3) << 2 | a >> 3, 0x01, 0xC0 | (b & 7) << 3 | a & 7]);
+    }
+
+    /// Compares a register with 64 bits of memory.
+    pub fn compare_with(&mut self, a: Gpr, m: Mem) {
+        self.rex(a as u8, m);
+        self.code.push(0x3B);
+        self.memory(a as u8 & 7, m);
+    }
+
     pub fn store_gpr(&mut self, m: Mem, src: Gpr) {
         self.rex(src as u8, m);
         self.code.push(0x89);
