@@ -33,7 +33,7 @@ impl Schedule {
         // the second pass knows who wrote the parameters at the end of the first
         dealer.deal();
         let waves = dealer.deal();
-        let gather = |p: &&Part| matches!(tasks[p.task], Task::Gather(_));
+        let gather = |p: &&Part| tasks[p.task].gathers();
         let gathers = waves.iter().map(|w| w.iter().flatten().filter(gather).cloned().collect()).collect();
         Schedule { waves, gathers }
     }
@@ -101,15 +101,16 @@ impl Dealer<'_> {
     fn price(&self, i: usize) -> f64 {
         let cost = self.plan.calls[i].cost;
         // rows of a gather lie anywhere in memory
-        let bandwidth = if matches!(self.tasks[i], Task::Gather(_)) { 20.0 } else { 60.0 };
+        let bandwidth = if self.tasks[i].gathers() { 20.0 } else { 60.0 };
         cost.flops as f64 / 80.0 + cost.bytes as f64 / bandwidth + 15.0
     }
 
-    /// Bytes of a call's operands that each thread wrote last.
+    /// Bytes that a call reads and each thread wrote last. What it only writes does not count: a copy belongs with its source,
+    /// not with whoever happened to make it the last time.
     fn affinity(&self, i: usize) -> Vec<f64> {
-        let (reads, writes) = self.plan.calls[i].work.touches();
+        let (reads, _) = self.plan.calls[i].work.touches();
         let mut bytes = vec![0.0; self.threads];
-        for id in reads.into_iter().chain(writes) {
+        for id in reads {
             let buffer = &self.plan.buffers[id];
             let size = (buffer.shape.elements() * buffer.dtype.bytes()) as f64;
             bytes.iter_mut().zip(&self.owned[id]).for_each(|(b, o)| *b += o * size);
