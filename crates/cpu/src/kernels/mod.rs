@@ -58,7 +58,7 @@ pub fn tasks(plan: &Plan, isa: Isa) -> Vec<Task> {
 }
 
 impl Task {
-    fn new(work: &Work, plan: &Plan, isa: Isa, found: &Found) -> Task {
+    pub fn new(work: &Work, plan: &Plan, isa: Isa, found: &Found) -> Task {
         #[cfg(target_arch = "x86_64")]
         if let Some(task) = nonzeros::EnterTask::new(work, plan, found) {
             return Task::Enter(task);
