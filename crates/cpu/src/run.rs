@@ -246,7 +246,7 @@ impl Executable {
                     return;
                 }
                 let context = Context { seed, step };
-                for (n, wave) in schedule.waves[thread].iter().enumerate() {
+                for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
                     if thread == 0 {
                         // SAFETY: thread 0 feeds.
                         unsafe { self.wanted.ask(n, waves) };
@@ -259,7 +259,7 @@ impl Executable {
                         // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
                         unsafe { self.tasks[part.task].run(part.units.clone(), &context) };
                     }
-                    if schedule.barriers[n] {
+                    if *meet {
                         barrier.wait(threads);
                     }
                 }

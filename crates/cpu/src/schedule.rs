@@ -124,6 +124,9 @@ impl Dealer<'_> {
             for i in common {
                 self.spread(i, share, &mut load, wave, &mut schedule);
             }
+            for parts in schedule.iter_mut().map(|waves| &mut waves[wave]) {
+                parts.sort_by(|a, b| self.price(b.task).total_cmp(&self.price(a.task)));
+            }
         }
         schedule
     }

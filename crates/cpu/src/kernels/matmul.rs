@@ -18,7 +18,7 @@ pub struct MatmulTask {
     kernel: Kernel,
     /// For a left side of bytes, when most of them are zero.
     #[cfg(target_arch = "x86_64")]
-    sparse: Option<Sparse>,
+    sparse: Option<Box<Sparse>>,
     /// Rows and columns of a tile.
     tile: (usize, usize),
     /// Tiles below each other, and beside each other.
@@ -51,7 +51,7 @@ impl MatmulTask {
         #[cfg(target_arch = "x86_64")]
         let sparse = match kernel {
             Kernel::Compiled(_) => None,
-            Kernel::Generated(_) => Sparse::new(&work, found),
+            Kernel::Generated(_) => Sparse::new(&work, found).map(Box::new),
         };
         #[cfg(not(target_arch = "x86_64"))]
         let _ = found;
@@ -71,7 +71,7 @@ impl MatmulTask {
 
     #[cfg(target_arch = "x86_64")]
     pub fn sparse(&self) -> Option<&Sparse> {
-        self.sparse.as_ref()
+        self.sparse.as_deref()
     }
 
     pub fn bind(&mut self, pointers: &[*mut u8]) {

@@ -108,7 +108,7 @@ impl Entering {
                 let straight = |o: &citius_plan::Operand| o.col == 1 && (o.row == l.cols || l.rows == 1);
                 let plain = bytes && whole && straight(from) && straight(to) && l.folds.is_empty();
                 let affine = affine(l)?;
-                plain.then(|| Entering {
+                plain.then_some(Entering {
                     out: to.buffer,
                     table: from.buffer,
                     indices: None,
