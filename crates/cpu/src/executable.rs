@@ -5,8 +5,9 @@ use std::thread::available_parallelism;
 use citius_graph::{DType, LeafKind, Shape};
 use citius_plan::{Plan, Storage};
 
+use crate::copies::Copies;
 use crate::isa::Isa;
-use crate::kernels::Task;
+use crate::kernels::{self, Task};
 use crate::memory::{Aligned, Memory};
 use crate::pool::{Barrier, Pool};
 use crate::prefetch::Wanted;
@@ -58,7 +59,9 @@ pub struct Executable {
     pub(crate) slots: Vec<Slot>,
     /// The tasks point where `pointers` do.
     bound: bool,
+    /// The plan's calls, then those on copies.
     pub(crate) tasks: Vec<Task>,
+    copies: Copies,
     /// `schedules[t − 1]` for t threads.
     pub(crate) schedules: Vec<Schedule>,
     pub(crate) pool: Pool,
@@ -118,8 +121,10 @@ impl Executable {
                 }
             }
         }
-        let tasks: Vec<Task> = plan.calls.iter().map(|call| Task::new(&call.work, &plan, isa)).collect();
-        let schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
+        let mut tasks = kernels::tasks(&plan, isa);
+        let mut schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
+        let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
+        schedules.iter_mut().for_each(|s| s.complete(&tasks, &|task| copies.touches(&plan, task)));
         Ok(Executable {
             isa,
             _arena: arena,
@@ -131,6 +136,7 @@ impl Executable {
             slots: Vec::new(),
             bound: false,
             tasks,
+            copies,
             schedules,
             pool: Pool::new(most)?,
             barrier: Barrier::new(),
@@ -227,8 +233,12 @@ impl Executable {
             let now = self.pointers[id];
             self.slots.iter().find(|s| s.now == now).map(|s| s.next as *const u8)
         };
-        for task in &mut self.tasks {
-            task.bind(&self.pointers, &next);
+        let own = self.plan.calls.len();
+        for (i, task) in self.tasks.iter_mut().enumerate() {
+            match i.checked_sub(own) {
+                None => task.bind(&self.pointers, &next),
+                Some(n) => task.bind(&self.copies.pointers(n, &self.pointers), &next),
+            }
         }
         Ok(())
     }

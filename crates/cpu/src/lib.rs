@@ -1,6 +1,7 @@
 //! Runs a [`citius_plan::Plan`] on the processor: all threads walk the plan together, kernels are chosen at run time for what
 //! the machine offers, and a step allocates nothing. All CPU `unsafe` of the project lives in this crate.
 
+mod copies;
 mod executable;
 mod interpreter;
 mod isa;

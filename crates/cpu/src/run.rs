@@ -217,6 +217,8 @@ impl Executable {
     fn walk(&self, seed: u64, first: u64, most: u64, threads: usize, end: u64, driver: &mut dyn Driver) -> (u64, bool) {
         let schedule = &self.schedules[threads - 1];
         let (barrier, waves) = (&self.barrier, self.plan().waves);
+        // later on thread 0 may already be feeding the next step but one
+        let asking = if threads == 1 { waves } else { schedule.together };
         let stop = AtomicBool::new(false);
         let lead = &Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None }));
         let body = |thread: usize| {
@@ -244,35 +246,35 @@ impl Executable {
                     return;
                 }
                 let context = Context { seed, step };
-                for (n, wave) in schedule.waves[thread].iter().enumerate() {
+                for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
                     if thread == 0 {
                         // SAFETY: thread 0 feeds.
                         unsafe { self.wanted.ask(n, waves) };
                     }
-                    for part in &schedule.gathers[thread] {
+                    for part in schedule.gathers[thread].iter().filter(|_| n < asking) {
                         // SAFETY: the next step's indices were fed before the barrier.
-                        unsafe { self.tasks[part.task].ask_ahead(&part.units, n, waves) };
+                        unsafe { self.tasks[part.task].ask_ahead(&part.units, n, asking) };
                     }
                     for part in wave {
                         // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
                         unsafe { self.tasks[part.task].run(part.units.clone(), &context) };
                     }
-                    barrier.wait(threads);
+                    if *meet {
+                        barrier.wait(threads);
+                    }
                 }
                 if thread == 0 {
-                    // SAFETY: as above.
+                    // SAFETY: as above: the others are at the barrier of the next step, or have left.
                     unsafe {
                         let lead = &mut *lead.0.get();
                         lead.taken += 1;
                         lead.call(&stop, |driver| driver.after(step, &Outputs { executable: self }));
                     }
-                    if threads == 1 && stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                }
-                if threads > 1 {
-                    barrier.wait(threads);
                     if stop.load(Ordering::Relaxed) {
+                        // lets the others go, who see why
+                        if step + 1 < first + most {
+                            barrier.wait(threads);
+                        }
                         return;
                     }
                 }

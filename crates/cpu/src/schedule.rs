@@ -20,7 +20,14 @@ pub struct Schedule {
     pub waves: Vec<Vec<Vec<Part>>>,
     /// For each thread, its parts that gather rows of a table.
     pub gathers: Vec<Vec<Part>>,
+    /// For each wave, whether threads wait for each other after it.
+    pub barriers: Vec<bool>,
+    /// Waves after these are thread 0's alone.
+    pub together: usize,
 }
+
+/// A stretch of bytes: in which memory, from, to.
+pub type Span = (usize, usize, usize);
 
 /// A wave may be this much out of balance for the sake of locality.
 const SLACK: f64 = 1.25;
@@ -33,9 +40,55 @@ impl Schedule {
         // the second pass knows who wrote the parameters at the end of the first
         dealer.deal();
         let waves = dealer.deal();
-        let gather = |p: &&Part| matches!(tasks[p.task], Task::Gather(_));
-        let gathers = waves.iter().map(|w| w.iter().flatten().filter(gather).cloned().collect()).collect();
-        Schedule { waves, gathers }
+        Schedule { gathers: vec![vec![]; threads], waves, barriers: vec![], together: 0 }
+    }
+
+    /// Once the parts are what they will be. `touches` tells what a task reads and what it writes.
+    pub fn complete(&mut self, tasks: &[Task], touches: &dyn Fn(usize) -> [Vec<Span>; 2]) {
+        let gather = |p: &&Part| tasks[p.task].gathers();
+        self.gathers = self.waves.iter().map(|w| w.iter().flatten().filter(gather).cloned().collect()).collect();
+        let others = |n: &usize| self.waves.iter().skip(1).any(|w| !w[*n].is_empty());
+        let count = self.waves.iter().map(|w| w.len()).max().unwrap_or(0);
+        self.together = (0..count).rev().find(others).map_or(0, |last| last + 1);
+        self.barriers = self.crossings(count, touches);
+        // what thread 0 does between steps concerns everyone
+        self.barriers[self.together..].fill(false);
+        self.barriers[..self.together].last_mut().into_iter().for_each(|last| *last = true);
+    }
+
+    /// After which waves something crosses from thread to thread: is read or overwritten by one after another has written or
+    /// read it. Calls of one wave do not depend on each other, so threads that pass on nothing may be in different waves.
+    fn crossings(&self, waves: usize, touches: &dyn Fn(usize) -> [Vec<Span>; 2]) -> Vec<bool> {
+        let meets = |a: &[Span], b: &[Span]| a.iter().any(|x| b.iter().any(|y| x.0 == y.0 && x.1 < y.2 && y.1 < x.2));
+        let mut barriers = vec![false; waves];
+        // what each thread has read and written since they last met
+        let mut since = vec![[vec![], vec![]]; self.waves.len()];
+        for n in 0..waves {
+            let now: Vec<[Vec<Span>; 2]> = self
+                .waves
+                .iter()
+                .map(|w| {
+                    let mut both = [vec![], vec![]];
+                    for part in &w[n] {
+                        both.iter_mut().zip(touches(part.task)).for_each(|(all, spans)| all.extend(spans));
+                    }
+                    both
+                })
+                .collect();
+            let crosses = |a: usize, b: usize| {
+                let ([reads, writes], [read, written]) = (&now[a], &since[b]);
+                a != b && (meets(reads, written) || meets(writes, written) || meets(writes, read))
+            };
+            let threads = 0..self.waves.len();
+            if n > 0 && threads.clone().any(|a| threads.clone().any(|b| crosses(a, b))) {
+                barriers[n - 1] = true;
+                since.iter_mut().flatten().for_each(Vec::clear);
+            }
+            for (all, spans) in since.iter_mut().flatten().zip(now.into_iter().flatten()) {
+                all.extend(spans);
+            }
+        }
+        barriers
     }
 }
 
@@ -71,6 +124,9 @@ impl Dealer<'_> {
             for i in common {
                 self.spread(i, share, &mut load, wave, &mut schedule);
             }
+            for parts in schedule.iter_mut().map(|waves| &mut waves[wave]) {
+                parts.sort_by(|a, b| self.price(b.task).total_cmp(&self.price(a.task)));
+            }
         }
         schedule
     }
@@ -101,15 +157,16 @@ impl Dealer<'_> {
     fn price(&self, i: usize) -> f64 {
         let cost = self.plan.calls[i].cost;
         // rows of a gather lie anywhere in memory
-        let bandwidth = if matches!(self.tasks[i], Task::Gather(_)) { 20.0 } else { 60.0 };
+        let bandwidth = if self.tasks[i].gathers() { 20.0 } else { 60.0 };
         cost.flops as f64 / 80.0 + cost.bytes as f64 / bandwidth + 15.0
     }
 
-    /// Bytes of a call's operands that each thread wrote last.
+    /// Bytes that a call reads and each thread wrote last. What it only writes does not count: a copy belongs with its source,
+    /// not with whoever happened to make it the last time.
     fn affinity(&self, i: usize) -> Vec<f64> {
-        let (reads, writes) = self.plan.calls[i].work.touches();
+        let (reads, _) = self.plan.calls[i].work.touches();
         let mut bytes = vec![0.0; self.threads];
-        for id in reads.into_iter().chain(writes) {
+        for id in reads {
             let buffer = &self.plan.buffers[id];
             let size = (buffer.shape.elements() * buffer.dtype.bytes()) as f64;
             bytes.iter_mut().zip(&self.owned[id]).for_each(|(b, o)| *b += o * size);
@@ -131,5 +188,31 @@ impl Dealer<'_> {
             }
             self.owned[id][thread] += share;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two threads; in each wave a task each, which reads and writes the spans given.
+    fn barriers(touched: &[[[Vec<Span>; 2]; 2]]) -> Vec<bool> {
+        let part = |task| vec![Part { task, units: 0..1 }];
+        let waves = (0..2).map(|thread| (0..touched.len()).map(|n| part(2 * n + thread)).collect()).collect();
+        let schedule = Schedule { waves, gathers: vec![], barriers: vec![], together: 0 };
+        schedule.crossings(touched.len(), &|task| touched[task / 2][task % 2].clone())
+    }
+
+    #[test]
+    fn threads_meet_where_something_crosses() {
+        let at = |start: usize| vec![(0, start, start + 8)];
+        let made = |a, b| [[vec![], at(a)], [vec![], at(b)]];
+        let reads = |a, b| [[at(a), vec![]], [at(b), vec![]]];
+        assert_eq!(barriers(&[made(0, 8), reads(0, 8), reads(0, 8)]), [false; 3], "to each its own");
+        assert_eq!(barriers(&[made(0, 8), reads(0, 8), reads(8, 0)]), [false, true, false], "read by the other");
+        assert_eq!(barriers(&[made(0, 8), made(12, 20)]), [true, false], "overwritten in part");
+        assert_eq!(barriers(&[reads(0, 8), made(8, 0)]), [true, false], "overwritten while it may still be read");
+        assert_eq!(barriers(&[made(0, 8), reads(8, 0), reads(8, 0)]), [true, false, false], "once is enough");
+        assert_eq!(barriers(&[reads(0, 0), reads(8, 0)]), [false; 2], "reading disturbs nobody");
     }
 }

@@ -1,9 +1,13 @@
-//! Pass `place_buffers`: every scratch value gets a place in one arena; values whose waves do not overlap share bytes.
+//! Pass `place_buffers`: every scratch value gets a place in one arena; values of like size whose waves do not overlap
+//! share bytes.
 
 use crate::plan::{Buffer, Call, Storage};
 
 /// Cache line; also the width of the widest vector.
 const ALIGN: usize = 64;
+/// A value does not borrow bytes from one of more than these and more than four times its size: small values pass between cores,
+/// and a large one that one core fills by itself should not have to take those lines back.
+const LARGE: usize = 1 << 16;
 
 /// Sets the offsets of scratch buffers and returns the size of the arena.
 pub fn place_buffers(buffers: &mut [Buffer], calls: &[Call], kept: &[usize]) -> usize {
@@ -31,7 +35,8 @@ pub fn place_buffers(buffers: &mut [Buffer], calls: &[Call], kept: &[usize]) -> 
         let need = size(&buffers[id]);
         let mut offset = 0;
         // `placed` is sorted by offset: take the first gap between neighbours that live at the same time
-        for &(at, len, _) in placed.iter().filter(|p| overlaps(p.2)) {
+        let kin = |len: usize| len <= LARGE.max(4 * need);
+        for &(at, len, _) in placed.iter().filter(|p| overlaps(p.2) || !kin(p.1)) {
             if offset + need <= at {
                 break;
             }

@@ -11,6 +11,8 @@ use crate::isa::Isa;
 
 /// Elements that make a unit worth handing to another thread.
 const UNIT_ELEMENTS: usize = 2048;
+/// The same for rows of dear elements (exponentials): their FLOPs.
+const UNIT_FLOPS: usize = 6000;
 /// Columns per unit when columns are folded.
 const UNIT_COLUMNS: usize = 64;
 
@@ -136,7 +138,8 @@ impl Cut {
             Nest::Rows if whole && !work.outer.is_empty() => Cut::Rows { per_unit: work.rows.max(1), units: 1 },
             Nest::Rows if work.rows == 1 && (whole || work.folds.is_empty()) => columns(UNIT_ELEMENTS),
             Nest::Rows => {
-                let per_unit = (UNIT_ELEMENTS / work.cols.max(1)).max(1);
+                let flops = work.cols * work.program.flops();
+                let per_unit = (UNIT_ELEMENTS / work.cols.max(1)).min(UNIT_FLOPS / flops.max(1)).max(1);
                 Cut::Rows { per_unit, units: work.rows.div_ceil(per_unit).max(1) }
             }
         }

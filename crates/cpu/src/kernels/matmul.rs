@@ -8,11 +8,17 @@ use citius_plan::{MOST_OPERANDS, Matmul, Operand};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
+use crate::kernels::Found;
 use crate::kernels::loops::outer_offset;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::nonzeros::Sparse;
 
 pub struct MatmulTask {
     work: Matmul,
     kernel: Kernel,
+    /// For a left side of bytes, when most of them are zero.
+    #[cfg(target_arch = "x86_64")]
+    sparse: Option<Box<Sparse>>,
     /// Rows and columns of a tile.
     tile: (usize, usize),
     /// Tiles below each other, and beside each other.
@@ -34,7 +40,7 @@ const ROWS: usize = 6;
 const COLS: usize = 16;
 
 impl MatmulTask {
-    pub fn new(work: &Matmul, isa: Isa) -> MatmulTask {
+    pub fn new(work: &Matmul, isa: Isa, found: &Found) -> MatmulTask {
         let work = with_wide_result(work.clone());
         let kernel = Kernel::new(&work, isa);
         let tile = match &kernel {
@@ -42,8 +48,17 @@ impl MatmulTask {
             #[cfg(target_arch = "x86_64")]
             Kernel::Generated(kernel) => kernel.tile(),
         };
+        #[cfg(target_arch = "x86_64")]
+        let sparse = match kernel {
+            Kernel::Compiled(_) => None,
+            Kernel::Generated(_) => Sparse::new(&work, found).map(Box::new),
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = found;
         MatmulTask {
             kernel,
+            #[cfg(target_arch = "x86_64")]
+            sparse,
             tile,
             bands: work.m.div_ceil(tile.0),
             panels: work.n.div_ceil(tile.1),
@@ -52,6 +67,11 @@ impl MatmulTask {
             bases: vec![std::ptr::null_mut(); work.operands.len()],
             work,
         }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub fn sparse(&self) -> Option<&Sparse> {
+        self.sparse.as_deref()
     }
 
     pub fn bind(&mut self, pointers: &[*mut u8]) {
@@ -71,6 +91,10 @@ impl MatmulTask {
 
     /// SAFETY: as `Task::run`; reach of all operands is checked by the plan's verifier.
     pub unsafe fn run(&self, units: Range<usize>) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(sparse) = self.sparse.as_ref().filter(|s| s.applies()) {
+            return sparse.run(&self.work, units, self.units(), self.b, &self.bases);
+        }
         // panels outside: a panel of B stays in the cache for all bands
         let mut band = units.start;
         let (mut outer, mut panel) = (0, 0);

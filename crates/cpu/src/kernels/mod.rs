@@ -5,6 +5,8 @@ mod argmax;
 mod gather;
 mod loops;
 mod matmul;
+#[cfg(target_arch = "x86_64")]
+mod nonzeros;
 mod random;
 mod scatter;
 mod transpose;
@@ -27,19 +29,46 @@ pub enum Task {
     Transpose(transpose::TransposeTask),
     Matmul(matmul::MatmulTask),
     Gather(gather::GatherTask),
+    #[cfg(target_arch = "x86_64")]
+    Enter(nonzeros::EnterTask),
     Scatter(scatter::ScatterTask),
     Random(random::RandomTask),
     ArgMax(argmax::ArgMaxTask),
 }
 
+/// Batches of bytes that are listed by what is not zero, with the buffers that hold them.
+#[cfg(target_arch = "x86_64")]
+pub type Found = Vec<(citius_plan::BufferId, std::sync::Arc<nonzeros::Nonzeros>)>;
+#[cfg(not(target_arch = "x86_64"))]
+pub type Found = ();
+
+/// The calls of a plan as tasks.
+pub fn tasks(plan: &Plan, isa: Isa) -> Vec<Task> {
+    #[cfg(target_arch = "x86_64")]
+    let found = nonzeros::Nonzeros::find(plan, isa);
+    #[cfg(not(target_arch = "x86_64"))]
+    let found = ();
+    let tasks: Vec<Task> = plan.calls.iter().map(|call| Task::new(&call.work, plan, isa, &found)).collect();
+    #[cfg(target_arch = "x86_64")]
+    for (buffer, lists) in &found {
+        let walks = |t: &&Task| matches!(t, Task::Matmul(m) if m.sparse().is_some_and(|s| s.walks(lists)));
+        lists.settle(plan, *buffer, tasks.iter().filter(walks).count());
+    }
+    tasks
+}
+
 impl Task {
-    pub fn new(work: &Work, plan: &Plan, isa: Isa) -> Task {
+    pub fn new(work: &Work, plan: &Plan, isa: Isa, found: &Found) -> Task {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(task) = nonzeros::EnterTask::new(work, plan, found) {
+            return Task::Enter(task);
+        }
         match work {
             Work::Loop(l) => match transpose::TransposeTask::new(l, isa) {
                 Some(task) => Task::Transpose(task),
                 None => Task::Loop(loops::LoopTask::new(l, isa)),
             },
-            Work::Matmul(m) => Task::Matmul(matmul::MatmulTask::new(m, isa)),
+            Work::Matmul(m) => Task::Matmul(matmul::MatmulTask::new(m, isa, found)),
             Work::Gather(g) => Task::Gather(gather::GatherTask::new(g, plan, isa)),
             Work::Scatter(s) => Task::Scatter(scatter::ScatterTask::new(s)),
             Work::Random(r) => Task::Random(random::RandomTask::new(r)),
@@ -54,6 +83,8 @@ impl Task {
             Task::Transpose(t) => t.bind(pointers),
             Task::Matmul(t) => t.bind(pointers),
             Task::Gather(t) => t.bind(pointers, next),
+            #[cfg(target_arch = "x86_64")]
+            Task::Enter(t) => t.bind(pointers, next),
             Task::Scatter(t) => t.bind(pointers),
             Task::Random(t) => t.bind(pointers),
             Task::ArgMax(t) => t.bind(pointers),
@@ -67,6 +98,8 @@ impl Task {
             Task::Transpose(t) => t.units(),
             Task::Matmul(t) => t.units(),
             Task::Gather(t) => t.units(),
+            #[cfg(target_arch = "x86_64")]
+            Task::Enter(t) => t.units(),
             Task::Scatter(t) => t.units(),
             Task::Random(t) => t.units(),
             Task::ArgMax(t) => t.units(),
@@ -77,8 +110,21 @@ impl Task {
     ///
     /// SAFETY: as [`Task::run`].
     pub unsafe fn ask_ahead(&self, units: &Range<usize>, n: usize, of: usize) {
-        if let Task::Gather(t) = self {
-            t.ask_ahead(units, n, of);
+        match self {
+            Task::Gather(t) => t.ask_ahead(units, n, of),
+            #[cfg(target_arch = "x86_64")]
+            Task::Enter(t) => t.ask_ahead(units, n, of),
+            _ => {}
+        }
+    }
+
+    /// Does it read rows that lie anywhere in memory?
+    pub fn gathers(&self) -> bool {
+        match self {
+            Task::Gather(_) => true,
+            #[cfg(target_arch = "x86_64")]
+            Task::Enter(_) => true,
+            _ => false,
         }
     }
 
@@ -90,6 +136,8 @@ impl Task {
             Task::Transpose(t) => t.run(units),
             Task::Matmul(t) => t.run(units),
             Task::Gather(t) => t.run(units),
+            #[cfg(target_arch = "x86_64")]
+            Task::Enter(t) => t.run(units),
             Task::Scatter(t) => t.run(units),
             Task::Random(t) => t.run(units, context),
             Task::ArgMax(t) => t.run(units),

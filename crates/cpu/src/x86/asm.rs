@@ -59,6 +59,12 @@ pub struct Op {
     code: u8,
 }
 
+impl Op {
+    fn is(self, other: Op) -> bool {
+        (self.map, self.prefix, self.code) == (other.map, other.prefix, other.code)
+    }
+}
+
 const fn op(map: u8, prefix: u8, code: u8) -> Op {
     Op { map, prefix, code }
 }
@@ -308,7 +314,16 @@ impl Asm {
         let p1 = (!v & 0xF) << 3 | 1 << 2 | o.prefix;
         let p2 = (zeroing as u8) << 7 | 0b10 << 5 | (spread as u8) << 4 | not(bit(v, 4)) << 3 | k;
         self.code.extend([0x62, p0, p1, p2, o.code]);
-        let constant = self.modrm(reg & 7, rm);
+        // bytes that a memory operand has: a short displacement counts in these
+        let one = spread || o.is(BROADCAST) || o.is(STORE_ONE);
+        let bytes = if one {
+            4
+        } else if o.is(WIDEN_U8) {
+            16
+        } else {
+            64
+        };
+        let constant = self.modrm(reg & 7, rm, bytes);
         if let Some(imm) = imm {
             self.code.push(imm);
         }
@@ -318,14 +333,14 @@ impl Asm {
     }
 
     /// Returns the position and index of a constant to be patched.
-    fn modrm(&mut self, reg: u8, rm: Rm) -> Option<(usize, usize)> {
+    fn modrm(&mut self, reg: u8, rm: Rm, bytes: i32) -> Option<(usize, usize)> {
         match rm {
             Rm::Zmm(r) => {
                 self.code.push(0xC0 | reg << 3 | r & 7);
                 None
             }
             Rm::Mem(m) | Rm::Spread(m) => {
-                self.memory(reg, m);
+                self.memory(reg, m, bytes);
                 None
             }
             Rm::Const(c) => {
@@ -342,20 +357,26 @@ impl Asm {
         }
     }
 
-    fn memory(&mut self, reg: u8, m: Mem) {
+    /// Address and displacement, the latter in one byte where it is few enough `units`.
+    fn memory(&mut self, reg: u8, m: Mem, unit: i32) {
         let base = m.base as u8 & 7;
+        let short = i8::try_from(m.disp / unit).ok().filter(|_| m.disp % unit == 0);
+        let mode = if short.is_some() { 0b01 } else { 0b10 };
         match m.index {
             Some((index, scale)) => {
-                self.code.push(0b10 << 6 | reg << 3 | 0b100);
+                self.code.push(mode << 6 | reg << 3 | 0b100);
                 self.code.push(scale << 6 | (index as u8 & 7) << 3 | base);
             }
             None if base == 4 => {
-                self.code.push(0b10 << 6 | reg << 3 | 0b100);
+                self.code.push(mode << 6 | reg << 3 | 0b100);
                 self.code.push(0b100 << 3 | 0b100);
             }
-            None => self.code.push(0b10 << 6 | reg << 3 | base),
+            None => self.code.push(mode << 6 | reg << 3 | base),
         }
-        self.code.extend(m.disp.to_le_bytes());
+        match short {
+            Some(units) => self.code.push(units as u8),
+            None => self.code.extend(m.disp.to_le_bytes()),
+        }
     }
 
     // ---- masks
@@ -380,19 +401,60 @@ impl Asm {
     pub fn load_gpr(&mut self, dst: Gpr, m: Mem) {
         self.rex(dst as u8, m);
         self.code.push(0x8B);
-        self.memory(dst as u8 & 7, m);
+        self.memory(dst as u8 & 7, m, 1);
+    }
+
+    /// 32 bits; the upper half becomes 0.
+    pub fn load_u32(&mut self, dst: Gpr, m: Mem) {
+        self.rex(dst as u8, m);
+        // without W
+        self.code.last_mut().into_iter().for_each(|rex| *rex &= !8);
+        self.code.push(0x8B);
+        self.memory(dst as u8 & 7, m, 1);
+    }
+
+    /// `dst = byte 0 of rax` or, if `second`, byte 1. Only for the first four registers: the others need a prefix under which
+    /// there is no byte 1.
+    pub fn byte_of_rax(&mut self, dst: Gpr, second: bool) {
+        debug_assert!((dst as u8) < 4);
+        self.code.extend([0x0F, 0xB6, 0xC0 | (dst as u8) << 3 | if second { 4 } else { 0 }]);
+    }
+
+    /// `r >>= by`, 32 bits
+    pub fn shift_right(&mut self, r: Gpr, by: u8) {
+        debug_assert!((r as u8) < 8);
+        self.code.extend([0xC1, 0xE8 | r as u8, by]);
+    }
+
+    /// `r *= value`
+    pub fn multiply(&mut self, r: Gpr, value: i32) {
+        let n = r as u8;
+        self.code.extend([0x48 | (n >> 3) << 2 | n >> 3, 0x69, 0xC0 | (n & 7) << 3 | n & 7]);
+        self.code.extend(value.to_le_bytes());
+    }
+
+    pub fn add_gpr(&mut self, a: Gpr, b: Gpr) {
+        let (a, b) = (a as u8, b as u8);
+        self.code.extend([0x48 | (b >> 3) << 2 | a >> 3, 0x01, 0xC0 | (b & 7) << 3 | a & 7]);
+    }
+
+    /// Compares a register with 64 bits of memory.
+    pub fn compare_with(&mut self, a: Gpr, m: Mem) {
+        self.rex(a as u8, m);
+        self.code.push(0x3B);
+        self.memory(a as u8 & 7, m, 1);
     }
 
     pub fn store_gpr(&mut self, m: Mem, src: Gpr) {
         self.rex(src as u8, m);
         self.code.push(0x89);
-        self.memory(src as u8 & 7, m);
+        self.memory(src as u8 & 7, m, 1);
     }
 
     pub fn add_memory(&mut self, m: Mem, value: i32) {
         self.rex(0, m);
         self.code.push(0x81);
-        self.memory(0, m);
+        self.memory(0, m, 1);
         self.code.extend(value.to_le_bytes());
     }
 

@@ -20,11 +20,11 @@ pub struct MatmulKernel {
     _code: Code,
 }
 
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// Operands whose pointers are kept in registers; products with more epilogue operands are left to compiled code.
-const POINTERS: [Gpr; 10] = [R8, R9, R10, R11, Rbx, Rbp, R12, R13, R14, R15];
+pub(super) const POINTERS: [Gpr; 10] = [R8, R9, R10, R11, R12, R13, R14, R15, Rbx, Rbp];
 /// Of these, the ones that belong to the caller.
-const SAVED: [Gpr; 6] = [Rbx, Rbp, R12, R13, R14, R15];
+pub(super) const SAVED: [Gpr; 6] = [R12, R13, R14, R15, Rbx, Rbp];
 /// Steps of k per turn of the inner loop.
 const UNROLL: usize = 4;
 /// Mask of the last, partial vector of k in [`dots`].
@@ -121,13 +121,13 @@ fn epilogue_registers(work: &Matmul) -> Option<usize> {
 }
 
 /// Where an epilogue operand is for one accumulator.
-struct At<'a> {
-    work: &'a Matmul,
-    row: usize,
-    vector: usize,
-    tail: bool,
+pub(super) struct At<'a> {
+    pub work: &'a Matmul,
+    pub row: usize,
+    pub vector: usize,
+    pub tail: bool,
     /// Each lane is a row (see [`generate_dots`]), not a column.
-    lanes_are_rows: bool,
+    pub lanes_are_rows: bool,
 }
 
 impl At<'_> {
@@ -237,7 +237,7 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
 
 /// Constants of the epilogue go into registers once per tile, if there are enough beside what it needs. Returns where each is,
 /// and the first register after them.
-fn pin_constants(asm: &mut Asm, work: &Matmul, first: u8) -> (Vec<Option<u8>>, u8) {
+pub(super) fn pin_constants(asm: &mut Asm, work: &Matmul, first: u8) -> (Vec<Option<u8>>, u8) {
     let mut pinned = vec![None; work.program.instrs.len()];
     let needed = epilogue_registers(work).unwrap_or(32);
     let mut next = first;
@@ -253,7 +253,7 @@ fn pin_constants(asm: &mut Asm, work: &Matmul, first: u8) -> (Vec<Option<u8>>, u
     (pinned, next)
 }
 
-fn epilogue(
+pub(super) fn epilogue(
     asm: &mut Asm,
     work: &Matmul,
     at: &At,

@@ -5,6 +5,7 @@ mod asm;
 mod code;
 mod loops;
 mod matmul;
+pub mod nonzeros;
 mod program;
 mod transpose;
 

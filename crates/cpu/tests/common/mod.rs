@@ -1,4 +1,4 @@
-//! Two training steps as users write them, with their data.
+//! Training steps as users write them, with their data.
 
 use citius_cpu::{Driver, Flow, Inputs, Outputs, Slots};
 use citius_graph::{DType, Graph, Tensor, random};
@@ -52,6 +52,37 @@ pub fn pictures(dropout: f64) -> Training {
         plan: learned(&loss),
         x: Features::Bytes(uniform(3, ROWS * 196).into_iter().map(|u| (u * 256.0) as u8).collect()),
         y: Targets::Classes(uniform(4, ROWS).into_iter().map(|u| (u * 10.0) as i32).collect()),
+    }
+}
+
+/// 100-50-10 on numbers, batch 32: a hidden layer in two strips, each with a copy of the batch where there are two threads.
+pub fn table(dropout: f64) -> Training {
+    let g = Graph::new();
+    let rows = g.input_of("rows", &[32], DType::I32);
+    let x = g.input("x", &[ROWS, 100]).gather_rows(&rows);
+    let y = g.input_of("y", &[ROWS], DType::I32).gather_rows(&rows);
+    let loss = cross_entropy(&mlp(&[100, 50, 10], Activation::Relu, dropout).forward(&x), &y, 0.0, None);
+    Training {
+        name: "table",
+        plan: learned(&loss),
+        x: Features::Values(uniform(7, ROWS * 100)),
+        y: Targets::Classes(uniform(8, ROWS).into_iter().map(|u| (u * 10.0) as i32).collect()),
+    }
+}
+
+/// 195-50-27-10 on bytes that are mostly zero, batch 70: more than one chunk of rows, and a column without a partner.
+pub fn digits(dropout: f64) -> Training {
+    let g = Graph::new();
+    let rows = g.input_of("rows", &[70], DType::I32);
+    let x = g.input_of("x", &[ROWS, 195], DType::U8).gather_rows(&rows).to_f32() * (1.0 / 78.0) + -0.42;
+    let y = g.input_of("y", &[ROWS], DType::I32).gather_rows(&rows);
+    let loss = cross_entropy(&mlp(&[195, 50, 27, 10], Activation::Relu, dropout).forward(&x), &y, 0.0, None);
+    let ink = |u: f32| if u < 0.2 { (u * 5.0 * 256.0) as u8 } else { 0 };
+    Training {
+        name: "digits",
+        plan: learned(&loss),
+        x: Features::Bytes(uniform(5, ROWS * 195).into_iter().map(ink).collect()),
+        y: Targets::Classes(uniform(6, ROWS).into_iter().map(|u| (u * 10.0) as i32).collect()),
     }
 }
 
