@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use citius_graph::{DType, LeafKind, Shape};
-use citius_plan::{Plan, Storage};
+use citius_plan::{Buffer, Plan, Storage};
 
 use crate::copies::Copies;
 use crate::isa::Isa;
@@ -11,7 +11,7 @@ use crate::kernels::{self, Task};
 use crate::memory::{Aligned, Memory};
 use crate::pool::{Barrier, Pool};
 use crate::prefetch::Wanted;
-use crate::run::{Inputs, MOST_SLOTS, Slot, Tuning};
+use crate::run::{Inputs, MOST_SLOTS, Slot, Tuning, View};
 use crate::schedule::Schedule;
 
 /// More would only wait for each other.
@@ -56,6 +56,8 @@ pub struct Executable {
     _slot_bytes: Vec<Aligned>,
     leaves: Vec<(usize, Arc<Aligned>)>,
     pointers: Vec<*mut u8>,
+    /// Where the outputs are.
+    pub(crate) views: Vec<View>,
     pub(crate) slots: Vec<Slot>,
     /// The tasks point where `pointers` do.
     bound: bool,
@@ -133,6 +135,7 @@ impl Executable {
             _slot_bytes: Vec::new(),
             leaves,
             pointers,
+            views: Vec::new(),
             slots: Vec::new(),
             bound: false,
             tasks,
@@ -167,14 +170,6 @@ impl Executable {
     /// Bytes of scratch memory.
     pub fn scratch_bytes(&self) -> usize {
         self.plan.scratch_bytes
-    }
-
-    /// Panics when the output has another type.
-    pub(crate) fn output_bytes(&self, index: usize, dtype: DType) -> (*const u8, usize) {
-        let (name, id) = &self.plan.outputs[index];
-        let (id, found) = (*id, self.plan.buffers[*id].dtype);
-        assert!(found == dtype, "output \"{name}\" is {found}, not {dtype}");
-        (self.pointers[id], self.plan.buffers[id].shape.elements())
     }
 
     /// Points the kernels at this run's data.
@@ -229,6 +224,11 @@ impl Executable {
             return Ok(());
         }
         self.bound = true;
+        let view = |(_, id): &(String, usize)| {
+            let Buffer { shape, dtype, .. } = &self.plan.buffers[*id];
+            View { pointer: self.pointers[*id], elements: shape.elements(), dtype: *dtype }
+        };
+        self.views = self.plan.outputs.iter().map(view).collect();
         let next = |id: usize| {
             let now = self.pointers[id];
             self.slots.iter().find(|s| s.now == now).map(|s| s.next as *const u8)

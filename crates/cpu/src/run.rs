@@ -66,7 +66,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// (pointer, elements, dtype)
-    pub(crate) fn find(&self, name: &str) -> Option<(*const u8, usize, DType)> {
+    pub fn find(&self, name: &str) -> Option<(*const u8, usize, DType)> {
         let data = self.entries.iter().find(|e| e.0 == name)?.1;
         Some(match data {
             Data::F32(d) => (d.as_ptr() as *const u8, d.len(), DType::F32),
@@ -143,21 +143,61 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// Results of the step just taken.
-pub struct Outputs<'a> {
-    pub(crate) executable: &'a Executable,
+/// Inputs to be filled that an executor has elsewhere than in slots of its own: in memory on the way to a device, say.
+pub struct Staging {
+    slots: Vec<Slot>,
+    wanted: Wanted,
 }
 
-impl Outputs<'_> {
+impl Staging {
+    /// Name, type and number of elements of each input.
+    pub fn new(inputs: impl IntoIterator<Item = (String, DType, usize)>) -> Staging {
+        let null = std::ptr::null_mut();
+        let slot =
+            |(name, dtype, elements)| Slot { name, elements, dtype, now: null, next: null, fed: Cell::new(false) };
+        Staging { slots: inputs.into_iter().map(slot).collect(), wanted: Wanted::new() }
+    }
+
+    /// The inputs of one step, at these places.
+    ///
+    /// SAFETY: each place has room for its input, is aligned for its type, and is touched by nobody else while the slots live.
+    pub unsafe fn at(&mut self, places: impl Iterator<Item = *mut u8>) -> Slots<'_> {
+        for (slot, place) in self.slots.iter_mut().zip(places) {
+            (slot.now, slot.next) = (place, place);
+        }
+        self.wanted.clear();
+        Slots::new(&self.slots, &self.wanted, false)
+    }
+}
+
+/// Results of the step just taken.
+pub struct Outputs<'a> {
+    views: &'a [View],
+}
+
+/// One result.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    pub pointer: *const u8,
+    pub elements: usize,
+    pub dtype: DType,
+}
+
+impl<'a> Outputs<'a> {
+    /// SAFETY: each pointer leads to so many elements of its type, which nobody writes while the outputs live.
+    pub unsafe fn new(views: &'a [View]) -> Outputs<'a> {
+        Outputs { views }
+    }
+
     /// Values of output `index` (see [`Executable::output`]).
     pub fn f32(&self, index: usize) -> &[f32] {
-        let (pointer, elements) = self.executable.output_bytes(index, DType::F32);
-        // SAFETY: the buffer lives in the executable and no thread writes it between steps.
+        let (pointer, elements) = self.find(index, DType::F32);
+        // SAFETY: who made the outputs said so.
         unsafe { std::slice::from_raw_parts(pointer as *const f32, elements) }
     }
 
     pub fn i32(&self, index: usize) -> &[i32] {
-        let (pointer, elements) = self.executable.output_bytes(index, DType::I32);
+        let (pointer, elements) = self.find(index, DType::I32);
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(pointer as *const i32, elements) }
     }
@@ -166,6 +206,14 @@ impl Outputs<'_> {
     #[inline]
     pub fn scalar(&self, index: usize) -> f32 {
         self.f32(index)[0]
+    }
+
+    /// Panics when the output has another type.
+    #[inline]
+    fn find(&self, index: usize, dtype: DType) -> (*const u8, usize) {
+        let View { pointer, elements, dtype: found } = self.views[index];
+        assert!(found == dtype, "output {index} is {found}, not {dtype}");
+        (pointer, elements)
     }
 }
 
@@ -268,7 +316,7 @@ impl Executable {
                     unsafe {
                         let lead = &mut *lead.0.get();
                         lead.taken += 1;
-                        lead.call(&stop, |driver| driver.after(step, &Outputs { executable: self }));
+                        lead.call(&stop, |driver| driver.after(step, &Outputs::new(&self.views)));
                     }
                     if stop.load(Ordering::Relaxed) {
                         // lets the others go, who see why
