@@ -63,7 +63,7 @@ impl Plan {
 }
 
 impl Work {
-    fn shape(&self) -> String {
+    pub fn shape(&self) -> String {
         let outer = |o: &[usize]| if o.is_empty() { String::new() } else { format!("{o:?} ") };
         match self {
             Work::Loop(l) => {

@@ -6,7 +6,7 @@ use crate::{Activation, Dropout, Linear, Module, Sequential, WeightInit};
 /// A multilayer perceptron `sizes[0] → … → sizes[n]`: linear, activation, dropout (when above 0), …, linear.
 /// Parameters are named as PyTorch's `nn.Sequential` of the same layers names them: `0.weight`, `2.weight`, ….
 pub fn mlp(sizes: &[usize], activation: Activation, dropout: f64) -> Mlp {
-    Mlp { sizes: sizes.to_vec(), activation, dropout, init: WeightInit::Default }
+    Mlp { sizes: sizes.to_vec(), activation, dropout, init: WeightInit::Default, whole: false }
 }
 
 #[derive(Clone, Debug)]
@@ -15,9 +15,17 @@ pub struct Mlp {
     activation: Activation,
     dropout: f64,
     init: WeightInit,
+    whole: bool,
 }
 
 impl Mlp {
+    /// Keeps wide layers in one piece instead of in strips, which serve the cores of a processor: the same function with the same
+    /// parameters, for devices that share memory otherwise.
+    pub fn whole(mut self) -> Mlp {
+        self.whole = true;
+        self
+    }
+
     pub fn init(mut self, init: WeightInit) -> Mlp {
         self.init = init;
         self
@@ -38,7 +46,7 @@ impl Mlp {
                 layers.push(first);
                 break;
             }
-            if Split::worthwhile(self.sizes[i], self.sizes[i + 1]) {
+            if !self.whole && Split::worthwhile(self.sizes[i], self.sizes[i + 1]) {
                 let second = linear(number + hidden_layers, i + 1);
                 layers.push(Split::new(first, self.activation, self.dropout, second));
                 i += 1;
