@@ -1,0 +1,207 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use citius_cpu::Inputs;
+use citius_plan::Plan;
+
+use crate::compile::{Cache, compile};
+use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
+use crate::error::CudaError;
+use crate::large::{LARGE_PRODUCT, call_library};
+use crate::layout::Layout;
+use crate::levels::Levels;
+use crate::schedule::{Schedule, Team};
+use crate::session::{Session, as_bytes};
+use crate::source;
+use crate::transposes::read_through_transposes;
+
+/// How to run a plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Who runs a step; `None`: as the size of the step suggests.
+    pub team: Option<Team>,
+    /// Of large products.
+    pub precision: Precision,
+    /// Arithmetic from which a product is cuBLASLt's; `None`: from where it is faster.
+    pub library_from: Option<usize>,
+    /// Count the cycles of every part of a step: see [`Executable::ticks`].
+    pub timed: bool,
+}
+
+/// How exact large products are. Small steps are always computed in full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precision {
+    /// 32 bits throughout.
+    #[default]
+    Fp32,
+    /// Factors rounded to 19 bits on their way into the matrix units.
+    Tf32,
+    /// Activations and factors in bfloat16, sums in 32 bits; weights, gradients of weights and the optimiser stay in 32 bits.
+    Bf16,
+}
+
+/// How a step is started.
+pub(crate) enum Form {
+    /// One kernel for many steps, all of whose blocks are there at once.
+    Together(Kernel),
+    /// A kernel or a product of the library after the other.
+    Levels(Box<Levels>),
+}
+
+/// Bytes of a chunk of steps on their way to or from the GPU, at most.
+const CHUNK_BYTES: usize = 32 << 20;
+/// Steps of a launch, at most: between two looks at the results.
+const CHUNK_STEPS: usize = 512;
+
+/// A plan with its kernel and its memory on a GPU.
+pub struct Executable {
+    pub(crate) plan: Plan,
+    pub(crate) schedule: Schedule,
+    pub(crate) layout: Layout,
+    pub(crate) device: Arc<Device>,
+    pub(crate) form: Form,
+    pub(crate) scratch: Bytes,
+    pub(crate) barrier: Bytes,
+    pub(crate) chunks: [Chunk; 2],
+    pub(crate) compute: Stream,
+    pub(crate) copy: Stream,
+    pub(crate) ticks: Option<Bytes>,
+    pub(crate) chunk_steps: usize,
+    /// Of each block's own memory.
+    pub(crate) chip_bytes: usize,
+    /// Whether the kernel was found compiled.
+    pub(crate) from_cache: bool,
+}
+
+/// Steps on their way.
+pub(crate) struct Chunk {
+    pub fed_host: Pinned,
+    pub fed: Bytes,
+    pub results: Bytes,
+    pub results_host: Pinned,
+    pub copied: Event,
+    pub done: Event,
+    pub steps: usize,
+    pub first: u64,
+}
+
+impl Executable {
+    /// Generates and compiles the kernel and takes memory. Inputs that `inputs` has stay for every run; all others are fed.
+    pub fn new(plan: Plan, session: &Session, inputs: &Inputs, options: Options) -> Result<Executable, CudaError> {
+        citius_plan::verify(&plan).map_err(CudaError::Plan)?;
+        let mut plan = read_through_transposes(&plan);
+        let device = session.device.clone();
+        device.enter()?;
+        let team = options.team.unwrap_or_else(|| suggested_team(&plan, device.multiprocessors));
+        let team = Team { blocks: team.blocks.clamp(1, device.multiprocessors), ..team };
+        let is_bound = |name: &str| inputs.find(name).is_some();
+        let (mut half, mut schedule) = (BTreeSet::new(), None);
+        // who names a team wants it
+        let from = options.library_from.unwrap_or(LARGE_PRODUCT);
+        if let Some(large) = call_library(&plan, options.precision, from).filter(|_| options.team.is_none()) {
+            schedule = Some(Schedule::in_levels(&large.plan, &large.library, device.multiprocessors));
+            (plan, half) = (large.plan, large.half);
+        }
+        let schedule = schedule.unwrap_or_else(|| Schedule::new(&plan, team));
+        let layout = Layout::new(&plan, &schedule, &session.places, &is_bound, &half, device.block_bytes);
+        let text = source::render(&plan, &schedule, &layout, &session.places, options.timed);
+        let (image, from_cache) = Cache::usual().get(&text, device.capability, compile)?;
+        let module = Module::load(&device, &image)?;
+        let chip_bytes = layout.chip_bytes(&session.places);
+        let form = match schedule.by_levels() {
+            true => {
+                Form::Levels(Box::new(Levels::new(&device, &module, &plan, &schedule, &layout, options.precision)?))
+            }
+            false => {
+                let kernel = module.kernel("steps")?;
+                kernel.allow_shared(chip_bytes)?;
+                if team.blocks > 8 && team.blocks <= LARGEST_CLUSTER && device.has_clusters() {
+                    kernel.allow_large_clusters()?;
+                }
+                Form::Together(kernel)
+            }
+        };
+        let scratch = Bytes::new(&device, "the step", layout.scratch_bytes)?;
+        for (offset, values) in &layout.constants {
+            scratch.write(*offset, as_bytes(values))?;
+        }
+        let widest = layout.fed_bytes.max(layout.result_bytes).max(1);
+        // a recorded step always finds its inputs in the same place
+        let most = if schedule.by_levels() { 1 } else { CHUNK_STEPS };
+        let chunk_steps = (CHUNK_BYTES / widest).clamp(1, most);
+        let chunk = || -> Result<Chunk, CudaError> {
+            Ok(Chunk {
+                fed_host: Pinned::new(&device, layout.fed_bytes * chunk_steps)?,
+                fed: Bytes::new(&device, "batches", layout.fed_bytes * chunk_steps)?,
+                results: Bytes::new(&device, "results", layout.result_bytes * chunk_steps)?,
+                results_host: Pinned::new(&device, layout.result_bytes * chunk_steps)?,
+                copied: Event::new(&device)?,
+                done: Event::new(&device)?,
+                steps: 0,
+                first: 0,
+            })
+        };
+        let chunks = [chunk()?, chunk()?];
+        let barrier = Bytes::new(&device, "the step", 256)?;
+        let ticks = options.timed.then(|| Bytes::new(&device, "clocks", schedule.team.size() * 8192)).transpose()?;
+        let (compute, copy) = (Stream::new(&device)?, Stream::new(&device)?);
+        Ok(Executable {
+            plan,
+            schedule,
+            layout,
+            form,
+            scratch,
+            barrier,
+            chunks,
+            compute,
+            copy,
+            ticks,
+            chunk_steps,
+            chip_bytes,
+            from_cache,
+            device,
+        })
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Cycles spent so far, [group][part]: part `n` is call `n` of the plan, 900 + 2·l the work of level `l`, 901 + 2·l its barrier.
+    pub fn ticks(&self) -> Result<Vec<Vec<i64>>, CudaError> {
+        let Some(ticks) = &self.ticks else { return Ok(Vec::new()) };
+        let mut bytes = vec![0; self.schedule.team.size() * 8192];
+        ticks.read(0, &mut bytes)?;
+        let number = |b: &[u8]| i64::from_le_bytes(b.try_into().unwrap_or_default());
+        Ok(bytes.chunks(8192).map(|block| block.chunks(8).map(number).collect()).collect())
+    }
+
+    /// Whether the kernel came from the cache on disk.
+    pub fn from_cache(&self) -> bool {
+        self.from_cache
+    }
+
+    /// Index of a named output.
+    pub fn output(&self, name: &str) -> Option<usize> {
+        self.plan.outputs.iter().position(|o| o.0 == name)
+    }
+}
+
+/// Steps this small are done by one multiprocessor before others could have been told.
+const ONE_BLOCK: usize = 1 << 20;
+/// … and these by one cluster.
+const ONE_CLUSTER: usize = 8 << 20;
+
+/// Who should run a step of this size, on a GPU with so many multiprocessors.
+pub fn suggested_team(plan: &Plan, most: usize) -> Team {
+    let total = plan.total();
+    match total.flops + total.bytes {
+        0..ONE_BLOCK => Team { blocks: 1, groups: 8, threads: 64 },
+        ONE_BLOCK..ONE_CLUSTER => Team { blocks: 16.min(most), groups: 2, threads: 256 },
+        _ => Team { blocks: most, groups: 1, threads: 512 },
+    }
+}

@@ -1,0 +1,130 @@
+//! A step with large products: kernels and products one after the other, recorded once and started as a whole.
+
+use std::sync::Arc;
+
+use citius_plan::{Operand, Plan, Work};
+
+use crate::device::{Bytes, Device, Graph, Kernel, Module, Stream};
+use crate::error::CudaError;
+use crate::executable::Precision;
+use crate::layout::Layout;
+use crate::product::{Library, Product, WORKSPACE};
+use crate::run::Words;
+use crate::schedule::{Cut, Schedule, Step};
+
+pub struct Levels {
+    levels: Vec<Level>,
+    /// Copies outputs that live elsewhere.
+    outputs: Option<Kernel>,
+    threads: usize,
+    library: Library,
+    workspace: Bytes,
+    /// For each chunk: what it was started with, how often, and the recording.
+    recorded: [Recorded; 2],
+}
+
+struct Level {
+    products: Vec<(Product, [Address; 3])>,
+    kernel: Option<(Kernel, usize)>,
+}
+
+#[derive(Default)]
+struct Recorded {
+    words: Option<Words>,
+    graph: Option<Graph>,
+}
+
+/// Where an operand of a product begins: a region of the launch's addresses, or a bound input, and an offset.
+#[derive(Clone, Copy)]
+struct Address {
+    word: usize,
+    offset: u64,
+}
+
+impl Levels {
+    pub fn new(
+        device: &Arc<Device>,
+        module: &Arc<Module>,
+        plan: &Plan,
+        schedule: &Schedule,
+        layout: &Layout,
+        precision: Precision,
+    ) -> Result<Levels, CudaError> {
+        let library = Library::open()?;
+        let mut levels = Vec::new();
+        for (n, fibres) in schedule.levels.iter().enumerate() {
+            let mut products = Vec::new();
+            for fibre in fibres.iter().filter(|f| f.cut == Cut::Library) {
+                let [Step::Call(call)] = fibre.steps[..] else { continue };
+                let Work::Matmul(m) = &plan.calls[call].work else { continue };
+                let operands = [&m.a, &m.b, &m.operands[m.stores[0].1]];
+                let half = operands.map(|o| layout.is_half(o.buffer));
+                let product = Product::new(&library, m, half, precision)?;
+                products.push((product, operands.map(|o| address(layout, o))));
+            }
+            let units: usize = fibres.iter().map(|f| f.units()).sum();
+            let kernel = (units > 0).then(|| module.kernel(&format!("level{n}"))).transpose()?;
+            levels.push(Level { products, kernel: kernel.map(|k| (k, units)) });
+        }
+        let outputs = (!layout.copied.is_empty()).then(|| module.kernel("outputs")).transpose()?;
+        let workspace = Bytes::new(device, "products", WORKSPACE)?;
+        let threads = schedule.team.threads;
+        Ok(Levels { levels, outputs, threads, library, workspace, recorded: Default::default() })
+    }
+
+    /// Starts the step of a chunk. The first is done as it comes, which lets the library load what it needs; then it is recorded.
+    ///
+    /// SAFETY: `words` is laid out as the kernels' `Args` and leads to memory that lives until the stream has done it.
+    pub unsafe fn start(&mut self, turn: usize, stream: &Stream, words: &Words) -> Result<(), CudaError> {
+        if self.recorded[turn].words != Some(*words) {
+            self.recorded[turn] = Recorded { words: Some(*words), graph: None };
+            return self.put(stream, words);
+        }
+        if self.recorded[turn].graph.is_none() {
+            let graph = Graph::record(stream, || self.put(stream, words))?;
+            self.recorded[turn].graph = Some(graph);
+        }
+        match &self.recorded[turn].graph {
+            Some(graph) => graph.start(stream),
+            None => self.put(stream, words),
+        }
+    }
+
+    /// SAFETY: as [`Levels::start`].
+    unsafe fn put(&self, stream: &Stream, words: &Words) -> Result<(), CudaError> {
+        let mut words = *words;
+        for level in &self.levels {
+            for (product, addresses) in &level.products {
+                let at = addresses.map(|a| words.0[a.word] + a.offset);
+                product.run(&self.library, at, self.workspace.pointer, stream)?;
+            }
+            if let Some((kernel, units)) = &level.kernel {
+                kernel.launch(stream, *units, self.threads, &mut words.0)?;
+            }
+        }
+        match &self.outputs {
+            Some(kernel) => kernel.launch(stream, OUTPUT_BLOCKS, self.threads, &mut words.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Enough to copy at full speed.
+const OUTPUT_BLOCKS: usize = 256;
+
+fn address(layout: &Layout, o: &Operand) -> Address {
+    let bytes = if layout.is_half(o.buffer) { 2 } else { o.dtype.bytes() } * o.offset;
+    let (region, offset) = match layout.place(o.buffer) {
+        Some((region, offset)) => (region, offset),
+        None => ("", 0),
+    };
+    // in the order of `Args`
+    let word = match region {
+        "scratch" => 0,
+        "leaves" => 1,
+        "fed" => 2,
+        "results" => 3,
+        _ => 4 + layout.bound.iter().position(|i| i.buffer == o.buffer).unwrap_or(0),
+    };
+    Address { word, offset: (offset + bytes) as u64 }
+}

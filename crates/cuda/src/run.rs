@@ -1,0 +1,205 @@
+//! Many steps in one go. The host fills a chunk of steps while the GPU runs the one before, and looks at results behind it.
+
+use citius_cpu::{Driver, Flow, Inputs, Outputs, Staging, View};
+use citius_graph::random;
+use cudarc::driver::{result, sys};
+
+use crate::device::device_error;
+use crate::error::CudaError;
+use crate::executable::{Executable, Form};
+use crate::session::Session;
+
+/// Steps of the first launch of a run.
+const FIRST_CHUNK: u64 = 64;
+/// Inputs that can stay on the GPU.
+const MOST_BOUND: usize = 16;
+
+/// What the kernel is called with, as `Args` in its source: four addresses, those of the bound inputs (at least one), the barrier's,
+/// the number of steps and the clocks', each eight bytes.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Words(pub [u64; 7 + MOST_BOUND]);
+
+impl Words {
+    fn new(regions: [u64; 4], bound: &[u64], rest: [u64; 3]) -> Words {
+        let none = [0];
+        let bound = if bound.is_empty() { &none[..] } else { bound };
+        let mut words = [0; 7 + MOST_BOUND];
+        let all = regions.iter().chain(bound).chain(&rest);
+        words.iter_mut().zip(all).for_each(|(to, from)| *to = *from);
+        Words(words)
+    }
+}
+
+impl Executable {
+    /// Takes up to `steps` steps, numbered from `first`; returns how many were taken. When the driver stops, what is on its
+    /// way still happens, and the driver hears of it.
+    pub fn run(
+        &mut self,
+        session: &mut Session,
+        seed: u64,
+        inputs: &Inputs,
+        first: u64,
+        steps: u64,
+        driver: &mut dyn Driver,
+    ) -> Result<u64, CudaError> {
+        self.device.enter()?;
+        let bound = self.bind(session, inputs)?;
+        let fed = self.layout.fed.iter().map(|i| (i.name.clone(), i.dtype, i.elements));
+        let mut staging = Staging::new(fed);
+        let mut views: Vec<View> = self
+            .layout
+            .results
+            .iter()
+            .map(|o| View { pointer: std::ptr::null(), elements: o.elements, dtype: o.dtype })
+            .collect();
+        let (mut sent, mut seen, mut stopped) = (0, 0, false);
+        // chunks sent whose results were not looked at yet
+        let mut waiting: Vec<usize> = Vec::new();
+        let mut turn = 0;
+        loop {
+            if sent < steps && !stopped {
+                // short ones first, so that the GPU need not wait for a long one to be filled
+                let most = (FIRST_CHUNK.max(sent)).min(self.chunk_steps as u64).min(steps - sent) as usize;
+                let (filled, end) = self.fill(turn, seed, first + sent, most, &mut staging, driver);
+                stopped |= end;
+                if filled > 0 {
+                    self.send(turn, session, &bound, first + sent, filled)?;
+                    waiting.push(turn);
+                    sent += filled as u64;
+                    turn = 1 - turn;
+                }
+            }
+            let idle = sent >= steps || stopped;
+            if waiting.len() == 2 || (idle && !waiting.is_empty()) {
+                let at = waiting.remove(0);
+                seen += self.look(at, &mut views, driver, &mut stopped)?;
+            } else if idle {
+                return Ok(seen);
+            }
+        }
+    }
+
+    /// Brings the caller's data to the GPU, once.
+    fn bind(&self, session: &mut Session, inputs: &Inputs) -> Result<Vec<sys::CUdeviceptr>, CudaError> {
+        let mut bound = Vec::new();
+        if self.layout.bound.len() > MOST_BOUND {
+            return Err(CudaError::Plan(format!("more than {MOST_BOUND} inputs that stay")));
+        }
+        for input in &self.layout.bound {
+            let (host, found, dtype) =
+                inputs.find(&input.name).ok_or_else(|| CudaError::Missing(input.name.clone()))?;
+            if found != input.elements || dtype != input.dtype {
+                return Err(CudaError::Input {
+                    name: input.name.clone(),
+                    found,
+                    found_type: dtype,
+                    expected: input.elements,
+                    expected_type: input.dtype,
+                });
+            }
+            // SAFETY: `Inputs` borrows so many elements of this type.
+            bound.push(unsafe { session.resident(&input.name, host, found * dtype.bytes())? });
+        }
+        Ok(bound)
+    }
+
+    /// Has the driver fill the inputs of up to `most` steps; (steps filled, the driver stopped).
+    fn fill(
+        &mut self,
+        turn: usize,
+        seed: u64,
+        first: u64,
+        most: usize,
+        staging: &mut Staging,
+        driver: &mut dyn Driver,
+    ) -> (usize, bool) {
+        let layout = &self.layout;
+        let base = self.chunks[turn].fed_host.pointer;
+        for i in 0..most {
+            let step = first + i as u64;
+            // SAFETY: the chunk has room for `chunk_steps` steps of `fed_bytes`, offsets are aligned to 16 bytes, and the copy that
+            // read it last was waited for in `look`.
+            let at = unsafe { base.add(i * layout.fed_bytes) };
+            if let Some(offset) = layout.step_offset {
+                // SAFETY: as above.
+                unsafe { *(at.add(offset) as *mut f32) = step as f32 };
+            }
+            if let Some(offset) = layout.key_offset {
+                let key = random::mix(seed ^ random::mix(step));
+                // SAFETY: as above.
+                unsafe { *(at.add(offset) as *mut u64) = key };
+            }
+            let places = || layout.fed.iter().map(|input| unsafe { at.add(input.offset) });
+            // SAFETY: as above; slots of `feed` are gone before those of `fill`.
+            unsafe {
+                driver.feed(step, &mut staging.at(places()));
+                if driver.fill(step, &mut staging.at(places())) == Flow::Stop {
+                    return (i, true);
+                }
+            }
+        }
+        (most, false)
+    }
+
+    fn send(
+        &mut self,
+        turn: usize,
+        session: &Session,
+        bound: &[sys::CUdeviceptr],
+        first: u64,
+        steps: usize,
+    ) -> Result<(), CudaError> {
+        let chunk = &mut self.chunks[turn];
+        (chunk.first, chunk.steps) = (first, steps);
+        // SAFETY: pinned and device memory live in `self`; the host waits for `done` before it touches either again.
+        unsafe {
+            self.copy.to_device(chunk.fed.pointer, chunk.fed_host.pointer, steps * self.layout.fed_bytes)?;
+            self.copy.record(&chunk.copied)?;
+            self.compute.wait(&chunk.copied)?;
+            result::memset_d8_async(self.barrier.pointer, 0, 4, self.compute.handle)
+                .map_err(|e| device_error("starting a step", e))?;
+        }
+        let mut words = Words::new(
+            [self.scratch.pointer, session.bytes().pointer, chunk.fed.pointer, chunk.results.pointer],
+            bound,
+            [self.barrier.pointer, steps as u64, self.ticks.as_ref().map_or(0, |t| t.pointer)],
+        );
+        // SAFETY: `words` is laid out as the kernels' `Args`, and all it leads to lives in `self` and the session.
+        unsafe {
+            match &mut self.form {
+                Form::Together(kernel) => {
+                    kernel.launch_together(&self.compute, self.schedule.team, self.chip_bytes, &mut words.0)?
+                }
+                Form::Levels(levels) => levels.start(turn, &self.compute, &words)?,
+            }
+        }
+        // SAFETY: as above.
+        unsafe {
+            let len = steps * self.layout.result_bytes;
+            self.compute.to_host(chunk.results_host.pointer, chunk.results.pointer, len)?;
+        }
+        self.compute.record(&chunk.done)
+    }
+
+    /// Waits for a chunk and shows its results to the driver.
+    fn look(
+        &mut self,
+        turn: usize,
+        views: &mut [View],
+        driver: &mut dyn Driver,
+        stopped: &mut bool,
+    ) -> Result<u64, CudaError> {
+        let chunk = &self.chunks[turn];
+        chunk.done.finish()?;
+        for i in 0..chunk.steps {
+            for (view, output) in views.iter_mut().zip(&self.layout.results) {
+                // SAFETY: the chunk has room for `chunk_steps` steps of results.
+                view.pointer = unsafe { chunk.results_host.pointer.add(i * self.layout.result_bytes + output.offset) };
+            }
+            // SAFETY: the copy into this memory is done, and the next begins after this function.
+            let outputs = unsafe { Outputs::new(views) };
+            *stopped |= driver.after(chunk.first + i as u64, &outputs) == Flow::Stop;
+        }
+        Ok(chunk.steps as u64)
+    }
+}

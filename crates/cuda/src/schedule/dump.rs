@@ -1,0 +1,45 @@
+//! The schedule as text: printed by `citius plan --device cuda`, compared in tests.
+
+use std::fmt;
+
+use citius_plan::Plan;
+
+use super::{Cut, Fibre, Schedule, Step, Team};
+
+/// A schedule together with the plan it runs.
+pub struct Dump<'a>(pub &'a Schedule, pub &'a Plan);
+
+impl fmt::Display for Dump<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Dump(schedule, plan) = self;
+        for (n, level) in schedule.levels.iter().enumerate() {
+            writeln!(f, "level {n}")?;
+            level.iter().try_for_each(|fibre| write_fibre(f, fibre, plan))?;
+        }
+        for (beside, whose) in [(&schedule.ahead, "next"), (&schedule.behind, "last")] {
+            let Some(beside) = beside else { continue };
+            writeln!(f, "beside level {}, of the {whose} step", beside.level)?;
+            beside.stages.iter().flatten().try_for_each(|fibre| write_fibre(f, fibre, plan))?;
+        }
+        let Team { blocks, groups, threads } = schedule.team;
+        let barriers = schedule.barriers();
+        writeln!(f, "many steps at a time by {blocks} × {groups} × {threads} threads, {barriers} barriers a step")
+    }
+}
+
+fn write_fibre(f: &mut fmt::Formatter, fibre: &Fibre, plan: &Plan) -> fmt::Result {
+    let units = match fibre.cut {
+        Cut::Rows { rows, per_unit } => format!("{rows} rows in {} units", rows.div_ceil(per_unit)),
+        Cut::Tiles { tile, units } => format!("{units} tiles of {}×{}", tile.rows, tile.cols),
+        Cut::Own { units } => format!("{units} units"),
+        Cut::Library => "cuBLASLt".to_owned(),
+    };
+    writeln!(f, "  {units}")?;
+    for step in &fibre.steps {
+        match *step {
+            Step::Call(i) => writeln!(f, "    {:<36} {}", plan.calls[i].work.shape(), plan.calls[i].label)?,
+            Step::Combine(i) => writeln!(f, "    {:<36} {}", "combine", plan.calls[i].label)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Gather, scatter, random numbers and argmax, for the rows `r0..r1` of a unit.
+
+use citius_graph::DType;
+use citius_plan::{ArgMax, Buffer, Gather, Random, Scatter};
+
+use super::program::{constant, typed};
+use super::text::Text;
+
+/// Columns of a unit of a scatter.
+pub const SCATTER_COLUMNS: usize = 32;
+
+pub fn gather(text: &mut Text, g: &Gather, buffers: &[Buffer]) {
+    let (from, to) = (buffers[g.table].dtype, buffers[g.out].dtype);
+    let width = g.width;
+    let value = |value: String| match (from, to, g.affine) {
+        (DType::U8 | DType::I32, DType::F32, None) => format!("(float){value}"),
+        (DType::U8 | DType::I32, DType::F32, Some((s, b))) => {
+            format!("fmaf((float){value}, {}, {})", constant(s), constant(b))
+        }
+        (_, _, Some((s, b))) => format!("fmaf({value}, {}, {})", constant(s), constant(b)),
+        (_, _, None) => value,
+    };
+    let (table, out) = (typed(g.table, from), typed(g.out, to));
+    // four bytes at once where rows begin at multiples of four
+    if from == DType::U8 && to == DType::F32 && width.is_multiple_of(4) {
+        let quarter = width / 4;
+        text.block(format!("for (Index e = r0 * {quarter} + tid; e < r1 * {quarter}; e += THREADS)"), |text| {
+            text.line(format!("const Index row = e / {quarter}, col = e % {quarter};"));
+            index(text, g, "row");
+            text.line(format!("const uchar4 v = ((const uchar4*){table})[from * {quarter} + col];"));
+            let of = |part: &str| value(format!("v.{part}"));
+            let four = format!("make_float4({}, {}, {}, {})", of("x"), of("y"), of("z"), of("w"));
+            text.line(format!("((float4*){out})[e] = {four};"));
+        });
+        return;
+    }
+    text.block(format!("for (Index e = r0 * {width} + tid; e < r1 * {width}; e += THREADS)"), |text| {
+        text.line(format!("const Index row = e / {0}, col = e % {0};", width.max(1)));
+        index(text, g, "row");
+        text.line(format!("{out}[e] = {};", value(format!("{table}[from * {width} + col]"))));
+    });
+}
+
+/// A number outside the table reads row 0.
+fn index(text: &mut Text, g: &Gather, row: &str) {
+    text.line(format!("const u32 at = (u32)i32(mem{})[{row}];", g.indices));
+    text.line(format!("const Index from = at < {}u ? at : 0;", g.table_rows));
+}
+
+/// Rows are added in the order of their indices by the thread that has the column.
+pub fn scatter(text: &mut Text, s: &Scatter) {
+    let Scatter { values, indices, out, rows, table_rows, width } = *s;
+    text.line(format!("const Index c0 = unit * {SCATTER_COLUMNS};"));
+    text.line(format!("const Index c1 = min(c0 + {SCATTER_COLUMNS}, (Index){width});"));
+    text.line("const Index wide = c1 - c0;");
+    text.line(format!(
+        "for (Index e = tid; e < {table_rows} * wide; e += THREADS) f32(mem{out})[e / wide * {width} + c0 + e % wide] = 0.0f;"
+    ));
+    text.line("sync_group();");
+    text.block("for (Index col = c0 + tid; col < c1; col += THREADS)", |text| {
+        text.block(format!("for (Index row = 0; row < {rows}; row++)"), |text| {
+            text.line(format!("const u32 at = (u32)i32(mem{indices})[row];"));
+            text.line(format!(
+                "if (at < {table_rows}u) f32(mem{out})[at * (Index){width} + col] += f32(mem{values})[row * {width} + col];"
+            ));
+        });
+    });
+}
+
+pub fn random(text: &mut Text, r: &Random, count: usize, key: usize) {
+    let width = r.elements / count.max(1);
+    text.line(format!("const u64 key = *(const u64*)(fed + {key});"));
+    text.block(format!("for (Index e = r0 * {width} + tid; e < r1 * {width}; e += THREADS)"), |text| {
+        text.line(format!("f32(mem{})[e] = uniform(key, {}ull, e);", r.out, r.stream));
+    });
+}
+
+/// A warp a row; the first among equals, and not-a-number wins.
+pub fn argmax(text: &mut Text, a: &ArgMax) {
+    let cols = a.cols;
+    text.block("for (Index row = r0 + warp; row < r1; row += WARPS)", |text| {
+        text.line(format!("const float* x = f32(mem{}) + row * {cols};", a.input));
+        text.line(format!("int best = min(lane, {});", cols.saturating_sub(1)));
+        text.line("float top = x[best];");
+        text.block(format!("for (int c = lane + 32; c < {cols}; c += 32)"), |text| {
+            text.line("if (x[c] > top || (x[c] != x[c] && top == top)) best = c, top = x[c];");
+        });
+        text.block("for (int d = 16; d > 0; d /= 2)", |text| {
+            text.line("const float y = __shfl_xor_sync(0xffffffffu, top, d);");
+            text.line("const int i = __shfl_xor_sync(0xffffffffu, best, d);");
+            text.line("const bool equal = y == top || (y != y && top != top);");
+            text.line("const bool above = y > top || (y != y && top == top);");
+            text.line("if (above || (equal && i < best)) best = i, top = y;");
+        });
+        text.line(format!("if (lane == 0) i32(mem{})[row] = best;", a.out));
+    });
+}

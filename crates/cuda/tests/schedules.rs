@@ -1,0 +1,102 @@
+//! What can be held without a GPU: how steps are scheduled, and the source that comes out.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use citius_cuda::{
+    Dump, LARGE_PRODUCT, Layout, LeafPlaces, Precision, Schedule, Team, call_library, read_through_transposes, render,
+};
+use citius_graph::{DType, Graph};
+use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
+use citius_plan::Plan;
+
+const ONE: Team = Team { blocks: 1, groups: 2, threads: 64 };
+const GRID: Team = Team { blocks: 132, groups: 1, threads: 512 };
+
+/// A training step that gathers its batch.
+fn step(sizes: &[usize], batch: usize, rows: usize, bytes: bool) -> Plan {
+    let g = Graph::new();
+    let r = g.input_of("rows", &[batch], DType::I32);
+    let width = sizes[0];
+    let x = match bytes {
+        true => g.input_of("x", &[rows, width], DType::U8).gather_rows(&r).to_f32() * 0.5 + -1.0,
+        false => g.input("x", &[rows, width]).gather_rows(&r),
+    };
+    let out = mlp(sizes, Activation::Relu, 0.0).whole().forward(&x);
+    let loss = match sizes[sizes.len() - 1] {
+        1 => mse(&out, &g.input("y", &[rows, 1]).gather_rows(&r)),
+        _ => cross_entropy(&out, &g.input_of("y", &[rows], DType::I32).gather_rows(&r), 0.0, None),
+    };
+    Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+    read_through_transposes(&citius_plan::compile(&g).unwrap())
+}
+
+fn source(plan: &Plan, schedule: &Schedule, half: &BTreeSet<usize>) -> String {
+    let mut places = LeafPlaces::default();
+    places.admit(plan);
+    let layout = Layout::new(plan, schedule, &places, &|name| name != "rows", half, 227 << 10);
+    render(plan, schedule, &layout, &places, false)
+}
+
+/// Compares with a file beside this one; `UPDATE=1` writes it.
+fn expect(name: &str, found: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    let file = file.display();
+    assert!(expected == found, "{file} differs from what is generated; look, then UPDATE=1 cargo test\n{found}");
+}
+
+#[test]
+fn the_mnist_step_meets_three_times() {
+    let plan = step(&[784, 128, 64, 10], 64, 60_000, true);
+    let schedule = Schedule::new(&plan, GRID);
+    assert_eq!(schedule.barriers(), 3);
+    expect("mnist.schedule", &Dump(&schedule, &plan).to_string());
+}
+
+#[test]
+fn the_source_of_a_small_step() {
+    const FUNCTION: &str = "static __device__ __noinline__";
+    let plan = step(&[3, 4, 1], 8, 100, false);
+    let text = source(&plan, &Schedule::new(&plan, ONE), &BTreeSet::new());
+    assert!(text.contains("extern __shared__ __align__(256) char chip[];"), "parameters stay on the chip");
+    // what is generated, without what every kernel begins with
+    let start = text.find(FUNCTION).unwrap();
+    expect("small.cu", &text[start..]);
+}
+
+#[test]
+fn large_products_are_the_librarys() {
+    let plan = step(&[1024, 1024, 1024, 10], 512, 4096, false);
+    assert!(call_library(&step(&[784, 128, 64, 10], 64, 60_000, true), Precision::Fp32, LARGE_PRODUCT).is_none());
+    for precision in [Precision::Fp32, Precision::Bf16] {
+        let large = call_library(&plan, precision, LARGE_PRODUCT).unwrap();
+        // two layers forward, two gradients of weights, one of activations
+        assert_eq!(large.library.len(), 5);
+        assert_eq!(large.half.is_empty(), precision == Precision::Fp32);
+        let schedule = Schedule::in_levels(&large.plan, &large.library, 132);
+        assert!(schedule.by_levels());
+        let text = source(&large.plan, &schedule, &large.half);
+        assert!(text.contains("level0(") && !text.contains(" steps("));
+        assert_eq!(text.contains("(Half*)(scratch"), precision == Precision::Bf16);
+    }
+}
+
+/// With the compiler there (no GPU needed), everything compiles for several architectures.
+#[test]
+#[ignore = "needs libnvrtc: cargo xtask gpu"]
+fn sources_compile() {
+    let small = step(&[10, 64, 1], 32, 10_000, false);
+    let mnist = step(&[784, 128, 64, 10], 64, 60_000, true);
+    let none = BTreeSet::new();
+    for capability in [(8, 0), (9, 0)] {
+        for (plan, team) in [(&small, ONE), (&mnist, GRID), (&mnist, Team { blocks: 16, groups: 4, threads: 128 })] {
+            let text = source(plan, &Schedule::new(plan, team), &none);
+            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{team:?} for {capability:?}: {e}"));
+        }
+    }
+}
