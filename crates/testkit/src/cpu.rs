@@ -28,26 +28,9 @@ impl Evaluate for Cpu {
         let mut memory = Memory::new(0);
         let options = Options { threads: self.threads, isa: Some(self.isa) };
         let mut executable = Executable::new(plan, &mut memory, options).map_err(|e| e.to_string())?;
-        for (name, values) in initial {
-            let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
-            // a leaf that the step neither reads nor writes is not in the plan
-            if memory.leaf(name).is_some() && !memory.set(name, &values) {
-                return Err(format!("\"{name}\" is not {} values long", values.len()));
-            }
-        }
-        let names: Vec<String> = graph.outputs().into_iter().map(|o| o.0).collect();
-        let integer = |name: &str| {
-            let node = graph.outputs().iter().find(|o| o.0 == name).map(|o| o.1);
-            node.is_some_and(|id| graph.tensor(id).dtype() != DType::F32)
-        };
-        let kinds = names.iter().map(|n| (n.clone(), executable.output(n), integer(n))).collect();
-        let leaves = graph.leaves();
-        let fed = leaves.iter().filter(|l| l.kind == LeafKind::Input).map(|l| {
-            let t = graph.tensor(l.node);
-            (l.name.clone(), t.dtype())
-        });
-        let mut feeder = Feeder { inputs, fed: fed.collect(), kinds, results: Vec::new() };
-        let bytes: Vec<(String, Vec<u8>)> = feeder.u8_inputs();
+        fill(&mut memory, initial)?;
+        let mut feeder = Feeder::new(graph, inputs, &|name| executable.output(name));
+        let bytes = feeder.u8_inputs();
         let bound = bytes.iter().fold(Inputs::new(), |b, (name, data)| b.u8(name, data));
         let steps = inputs.len() as u64;
         executable.run(&mut memory, &bound, 0, steps, &mut feeder).map_err(|e| e.to_string())?;
@@ -55,16 +38,38 @@ impl Evaluate for Cpu {
     }
 }
 
-struct Feeder<'a> {
-    inputs: &'a [Values],
-    fed: Vec<(String, DType)>,
-    kinds: Vec<(String, Option<usize>, bool)>,
-    results: Vec<Values>,
+/// Sets parameters and states; one that the step neither reads nor writes is not in the plan.
+pub(crate) fn fill(memory: &mut Memory, initial: &Values) -> Result<(), String> {
+    for (name, values) in initial {
+        let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
+        if memory.leaf(name).is_some() && !memory.set(name, &values) {
+            return Err(format!("\"{name}\" is not {} values long", values.len()));
+        }
+    }
+    Ok(())
 }
 
-impl Feeder<'_> {
+/// Feeds the inputs of each step and keeps its outputs.
+pub(crate) struct Feeder<'a> {
+    inputs: &'a [Values],
+    fed: Vec<(String, DType)>,
+    /// Name, place and whether it is whole numbers.
+    kinds: Vec<(String, Option<usize>, bool)>,
+    pub results: Vec<Values>,
+}
+
+impl<'a> Feeder<'a> {
+    pub fn new(graph: &Graph, inputs: &'a [Values], place: &dyn Fn(&str) -> Option<usize>) -> Feeder<'a> {
+        let integer = |id| graph.tensor(id).dtype() != DType::F32;
+        let kinds = graph.outputs().into_iter().map(|(name, id)| (name.clone(), place(&name), integer(id))).collect();
+        let leaves = graph.leaves();
+        let fed = leaves.iter().filter(|l| l.kind == LeafKind::Input);
+        let fed = fed.map(|l| (l.name.clone(), graph.tensor(l.node).dtype())).collect();
+        Feeder { inputs, fed, kinds, results: Vec::new() }
+    }
+
     /// Bytes are bound once: those of the first step.
-    fn u8_inputs(&self) -> Vec<(String, Vec<u8>)> {
+    pub fn u8_inputs(&self) -> Vec<(String, Vec<u8>)> {
         let bytes = self.fed.iter().filter(|f| f.1 == DType::U8);
         let first = |name: &String| self.inputs.first().and_then(|i| i.get(name)).cloned().unwrap_or_default();
         bytes.map(|(name, _)| (name.clone(), first(name).iter().map(|&v| v as u8).collect())).collect()

@@ -11,6 +11,7 @@
 pub mod cases;
 mod compare;
 mod cpu;
+mod cuda;
 mod evaluate;
 pub mod finite;
 pub mod golden;
@@ -19,5 +20,6 @@ mod reference;
 pub use cases::{Case, big_ops, composed, map_ops};
 pub use compare::{Tolerance, compare};
 pub use cpu::Cpu;
+pub use cuda::Cuda;
 pub use evaluate::{Evaluate, Naive, Values};
 pub use reference::Reference;
