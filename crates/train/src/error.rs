@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use citius_cpu::CpuError;
+use citius_cuda::CudaError;
 use citius_data::DataError;
 use citius_graph::TraceError;
 use citius_plan::CompileError;
@@ -22,6 +23,9 @@ pub enum TrainError {
 
     #[error(transparent)]
     Cpu(#[from] CpuError),
+
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
 
     /// A flag or a line of a settings file that cannot be met.
     #[error("{0}")]

@@ -6,6 +6,7 @@
 //! auto.rs        everything that was left open, chosen with a reason
 //! settings.rs    the outcome: all that decides the numbers
 //! step.rs        the compiled step of a data set
+//! engine.rs      where it runs: processor or GPU
 //! fill.rs        a loader's batch, into its inputs
 //! walk.rs        feeding it and watching every result
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
@@ -21,6 +22,7 @@
 pub mod auto;
 mod checkpoint;
 mod config;
+mod engine;
 mod error;
 pub mod events;
 mod files;
@@ -44,6 +46,7 @@ pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};
 pub use config::{Bytes, SourceKind, Wishes, Workers};
+pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
 pub use fill::fill_from;

@@ -13,7 +13,7 @@ mod workload;
 use std::path::PathBuf;
 
 use citius_cpu::Isa;
-use citius_train::Workers;
+use citius_train::{Device, Workers};
 
 use workload::Workload;
 
@@ -43,6 +43,9 @@ pub struct StepArgs {
     /// With `--variant loader`: threads that fill batches besides the caller's, or auto
     #[arg(long, default_value = "auto")]
     pub workers: Workers,
+    /// auto, cpu, cuda, or cuda:1 for the second GPU
+    #[arg(long, default_value = "cpu")]
+    pub device: Device,
     /// Threads to use; 0 takes as many as turn out fastest
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs, Plain, Slots, widest};
+use citius_cpu::{Driver, Flow, Inputs, Options, Outputs, Plain, Slots, widest};
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
 use citius_graph::{DType, Graph, Tensor};
 use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
 use citius_plan::Plan;
-use citius_train::{Workers, fill_from};
+use citius_train::{Device, Engine, Machine, Workers, fill_from};
 
 use super::workload::{SEED, Workload};
 use super::{IsaName, StepArgs, Variant, median, rounded};
@@ -21,7 +21,8 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
     if args.threads > MOST_THREADS {
         return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
     }
-    let options = Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()? };
+    let cpu = Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()? };
+    let machine = Machine { device: args.device, cpu, ..Machine::default() };
     let budget =
         Duration::try_from_secs_f64(args.seconds).map_err(|_| format!("--seconds {} is no time", args.seconds))?;
     if !args.json {
@@ -29,7 +30,7 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
     }
     for &workload in &args.workloads {
         let data = Arc::new(workload.data(args.mnist.as_deref())?);
-        let result = measure(workload, args, &data, options, budget)?;
+        let result = measure(workload, args, &data, machine, budget)?;
         println!("{}", if args.json { result.json()? } else { result.row() });
     }
     Ok(())
@@ -40,10 +41,10 @@ fn measure(
     workload: Workload,
     args: &StepArgs,
     data: &Arc<Dataset>,
-    options: Options,
+    machine: Machine,
     budget: Duration,
 ) -> Result<Measured, String> {
-    let mut trainer = Trainer::new(workload, args.variant, args.workers, data, options)?;
+    let mut trainer = Trainer::new(workload, args.variant, args.workers, data, machine)?;
     let inputs = trainer.inputs(data);
     let start = Instant::now();
     let mut seconds = Vec::new();
@@ -59,13 +60,13 @@ fn measure(
         workload: workload.name(),
         variant: args.variant.name(),
         workers: trainer.loader.as_ref().map(|loader| loader.report().workers),
-        device: "cpu",
+        device: trainer.engine.device(),
         epoch_s: rounded(epoch_s, 7),
         steps,
         us_per_step: rounded(epoch_s / steps as f64 * 1e6, 3),
         last_loss: rounded(trainer.loss as f64, 5),
-        threads: trainer.full.threads(),
-        isa: trainer.full.isa().to_string(),
+        threads: trainer.engine.threads(0),
+        isa: trainer.engine.hardware(),
         first_epoch_s: rounded(seconds[0], 7),
         gflops: rounded(trainer.flops_per_epoch() as f64 / epoch_s / 1e9, 2),
     })
@@ -73,9 +74,9 @@ fn measure(
 
 /// A model with the compiled steps that train it: one for full batches, one for what is left at the end of an epoch.
 struct Trainer {
-    memory: Memory,
-    full: Executable,
-    last: Option<Executable>,
+    /// Plan 0 is the step of full batches, plan 1 that of the last.
+    engine: Engine,
+    has_last: bool,
     /// Brings the batches, unless the step gathers them.
     loader: Option<Loader>,
     rows: usize,
@@ -90,18 +91,16 @@ impl Trainer {
         variant: Variant,
         workers: Workers,
         data: &Arc<Dataset>,
-        options: Options,
+        machine: Machine,
     ) -> Result<Trainer, String> {
         let (rows, batch) = (data.rows, workload.batch());
-        let mut memory = Memory::new(SEED);
-        let mut compiled = |batch, options| {
-            let plan = training_step(workload, variant, data, batch)?;
-            Executable::new(plan, &mut memory, options).map_err(|e| e.to_string())
-        };
-        let full = compiled(batch, options)?;
-        // one step per epoch: not worth waking a thread for
-        let alone = Options { threads: 1, ..options };
-        let last = (rows % batch > 0).then(|| compiled(rows % batch, alone)).transpose()?;
+        let sizes = [batch, rows % batch].into_iter().filter(|size| *size > 0);
+        let whole = matches!(machine.device, Device::Cuda(_));
+        let plans =
+            sizes.map(|size| training_step(workload, variant, data, size, whole)).collect::<Result<Vec<_>, _>>()?;
+        let has_last = plans.len() > 1;
+        let inputs = if variant == Variant::Resident { bound(data) } else { Inputs::new() };
+        let engine = Engine::new(plans, SEED, &inputs, machine).map_err(|e| e.to_string())?;
         let loader = match variant {
             Variant::Resident => None,
             Variant::Loader => {
@@ -112,7 +111,7 @@ impl Trainer {
                 Some(Loader::new(source, options).map_err(|e| e.to_string())?)
             }
         };
-        Ok(Trainer { memory, full, last, loader, rows, batch, epochs: 0, loss: f32::NAN })
+        Ok(Trainer { engine, has_last, loader, rows, batch, epochs: 0, loss: f32::NAN })
     }
 
     /// What stays the same for every step.
@@ -128,15 +127,15 @@ impl Trainer {
     }
 
     fn flops_per_epoch(&self) -> usize {
-        let last = self.last.as_ref().map_or(0, |e| e.plan().total().flops);
-        self.rows / self.batch * self.full.plan().total().flops + last
+        let last = if self.has_last { self.engine.plan(1).total().flops } else { 0 };
+        self.rows / self.batch * self.engine.plan(0).total().flops + last
     }
 
     /// All rows once, in an order of this epoch's own.
     fn epoch(&mut self, inputs: &Inputs) -> Result<(), String> {
         let first = self.epochs * self.steps_per_epoch() as u64;
         let full_steps = (self.rows / self.batch) as u64;
-        let loss = self.full.output("loss").ok_or("the step has no loss")?;
+        let loss = self.engine.output(0, "loss").ok_or("the step has no loss")?;
         let batches = match &mut self.loader {
             Some(loader) => Batches::Loaded(loader),
             None => {
@@ -145,11 +144,10 @@ impl Trainer {
             }
         };
         let mut feeder = Feeder { batches, loss, last_loss: 0.0, trouble: None };
-        let memory = &mut self.memory;
-        self.full.run(memory, inputs, first, full_steps, &mut feeder).map_err(|e| e.to_string())?;
-        if let Some(last) = &mut self.last {
-            feeder.loss = last.output("loss").ok_or("the step has no loss")?;
-            last.run(memory, inputs, first + full_steps, 1, &mut feeder).map_err(|e| e.to_string())?;
+        self.engine.run(0, inputs, first, full_steps, &mut feeder).map_err(|e| e.to_string())?;
+        if self.has_last {
+            feeder.loss = self.engine.output(1, "loss").ok_or("the step has no loss")?;
+            self.engine.run(1, inputs, first + full_steps, 1, &mut feeder).map_err(|e| e.to_string())?;
         }
         if let Some(trouble) = feeder.trouble {
             return Err(trouble);
@@ -223,7 +221,13 @@ impl Plain for Draw<'_> {
 
 /// Forward, loss, gradients, Adam and probes for one batch size, compiled. Inputs `x` and `y` are a batch, or all rows of the data
 /// with `rows`, which of them make this batch.
-fn training_step(workload: Workload, variant: Variant, data: &Dataset, batch: usize) -> Result<Plan, String> {
+fn training_step(
+    workload: Workload,
+    variant: Variant,
+    data: &Dataset,
+    batch: usize,
+    whole: bool,
+) -> Result<Plan, String> {
     let g = Graph::new();
     let rows = (variant == Variant::Resident).then(|| g.input_of("rows", &[batch], DType::I32));
     let input = |name: &str, width: Option<usize>, dtype: DType| -> Tensor {
@@ -238,7 +242,8 @@ fn training_step(workload: Workload, variant: Variant, data: &Dataset, batch: us
             input("x", Some(*width), DType::U8).to_f32() * *scale as f64 + *shift as f64
         }
     };
-    let output = mlp(workload.sizes(), Activation::Relu, 0.0).forward(&x);
+    let model = mlp(workload.sizes(), Activation::Relu, 0.0);
+    let output = if whole { model.whole() } else { model }.forward(&x);
     let loss = match &data.target {
         Target::Values { width, .. } => mse(&output, &input("y", Some(*width), DType::F32)),
         Target::Classes { .. } => cross_entropy(&output, &input("y", None, DType::I32), 0.0, None),
@@ -313,10 +318,10 @@ mod tests {
         let features = Features::F32 { data: x, width: 10 };
         let data = Arc::new(Dataset::new(1000, features, Target::Values { data: y, width: 1 }).unwrap());
         let losses = [Variant::Resident, Variant::Loader].map(|variant| {
-            let options = Options { threads: 1, isa: None };
-            let mut trainer = Trainer::new(Workload::Regress, variant, Workers(None), &data, options).unwrap();
+            let machine = Machine::from(Options { threads: 1, isa: None });
+            let mut trainer = Trainer::new(Workload::Regress, variant, Workers(None), &data, machine).unwrap();
             assert_eq!(trainer.steps_per_epoch(), 32);
-            assert!(trainer.last.is_some() && trainer.flops_per_epoch() > 31 * 32 * 3 * 2 * 640);
+            assert!(trainer.has_last && trainer.flops_per_epoch() > 31 * 32 * 3 * 2 * 640);
             let inputs = trainer.inputs(&data);
             (0..20).for_each(|_| trainer.epoch(&inputs).unwrap());
             trainer.loss

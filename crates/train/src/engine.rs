@@ -1,0 +1,175 @@
+//! Where steps run: on the processor or on a GPU. All plans of an engine share one model.
+
+use std::fmt;
+use std::str::FromStr;
+
+use citius_cpu::{Driver, Inputs, Memory, Options};
+use citius_plan::Plan;
+
+use crate::TrainError;
+
+/// The device a person asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Device {
+    /// The faster one for the model at hand.
+    #[default]
+    Auto,
+    Cpu,
+    /// A GPU by number.
+    Cuda(usize),
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Device, String> {
+        let number = |n: &str| n.parse().ok().map(Device::Cuda);
+        match text {
+            "auto" => Ok(Device::Auto),
+            "cpu" => Ok(Device::Cpu),
+            "cuda" => Ok(Device::Cuda(0)),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(number)
+                .ok_or_else(|| format!("there is no device \"{text}\": auto, cpu, cuda, or cuda:1 for the second GPU")),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Device::Auto => write!(f, "auto"),
+            Device::Cpu => write!(f, "cpu"),
+            Device::Cuda(0) => write!(f, "cuda"),
+            Device::Cuda(n) => write!(f, "cuda:{n}"),
+        }
+    }
+}
+
+/// How to run steps; changes the speed, and rounding between devices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Machine {
+    pub device: Device,
+    pub cpu: Options,
+    pub cuda: citius_cuda::Options,
+}
+
+impl From<Options> for Machine {
+    fn from(cpu: Options) -> Machine {
+        Machine { device: Device::Cpu, cpu, cuda: citius_cuda::Options::default() }
+    }
+}
+
+/// Plans ready to run, and the model they share.
+pub struct Engine {
+    memory: Memory,
+    place: Place,
+}
+
+enum Place {
+    Cpu(Vec<citius_cpu::Executable>),
+    Cuda { session: Box<citius_cuda::Session>, steps: Vec<citius_cuda::Executable> },
+}
+
+impl Engine {
+    /// `inputs` are bound for every run of every plan.
+    pub fn new(plans: Vec<Plan>, seed: u64, inputs: &Inputs, machine: Machine) -> Result<Engine, TrainError> {
+        let mut memory = Memory::new(seed);
+        plans.iter().for_each(|plan| memory.admit(plan));
+        let place = match machine.device {
+            Device::Cpu | Device::Auto => {
+                let bind = |plan| citius_cpu::Executable::new(plan, &mut memory, machine.cpu);
+                Place::Cpu(plans.into_iter().map(bind).collect::<Result<_, _>>()?)
+            }
+            Device::Cuda(index) => {
+                let device = citius_cuda::Device::open(index)?;
+                let mut session = citius_cuda::Session::new(device, &plans)?;
+                session.upload(&memory)?;
+                let bind = |plan| citius_cuda::Executable::new(plan, &session, inputs, machine.cuda);
+                let steps = plans.into_iter().map(bind).collect::<Result<_, _>>()?;
+                Place::Cuda { session: Box::new(session), steps }
+            }
+        };
+        Ok(Engine { memory, place })
+    }
+
+    /// Takes up to `steps` steps of plan `which`, numbered from `first`; returns how many were taken.
+    pub fn run(
+        &mut self,
+        which: usize,
+        inputs: &Inputs,
+        first: u64,
+        steps: u64,
+        driver: &mut dyn Driver,
+    ) -> Result<u64, TrainError> {
+        match &mut self.place {
+            Place::Cpu(all) => Ok(all[which].run(&mut self.memory, inputs, first, steps, driver)?),
+            Place::Cuda { session, steps: all } => {
+                Ok(all[which].run(session, self.memory.seed(), inputs, first, steps, driver)?)
+            }
+        }
+    }
+
+    /// The model's values, as of the last [`Engine::bring_home`].
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The model's values, to be changed; [`Engine::send_out`] makes the changes count.
+    pub fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    /// Has [`Engine::memory`] hold what the steps have made of the model.
+    pub fn bring_home(&mut self) -> Result<(), TrainError> {
+        match &mut self.place {
+            Place::Cpu(_) => Ok(()),
+            Place::Cuda { session, .. } => Ok(session.download(&mut self.memory)?),
+        }
+    }
+
+    /// Has the steps go on from what [`Engine::memory`] holds.
+    pub fn send_out(&mut self) -> Result<(), TrainError> {
+        match &mut self.place {
+            Place::Cpu(_) => Ok(()),
+            Place::Cuda { session, .. } => Ok(session.upload(&self.memory)?),
+        }
+    }
+
+    pub fn plan(&self, which: usize) -> &Plan {
+        match &self.place {
+            Place::Cpu(all) => all[which].plan(),
+            Place::Cuda { steps, .. } => steps[which].plan(),
+        }
+    }
+
+    /// Index of a named output of plan `which`.
+    pub fn output(&self, which: usize, name: &str) -> Option<usize> {
+        self.plan(which).outputs.iter().position(|o| o.0 == name)
+    }
+
+    /// Threads of the processor, or groups of threads of the GPU, in use for plan `which`.
+    pub fn threads(&self, which: usize) -> usize {
+        match &self.place {
+            Place::Cpu(all) => all[which].threads(),
+            Place::Cuda { steps, .. } => steps[which].schedule().team.size(),
+        }
+    }
+
+    /// The instruction set, or the GPU.
+    pub fn hardware(&self) -> String {
+        match &self.place {
+            Place::Cpu(all) => all.first().map_or(String::new(), |e| e.isa().to_string()),
+            Place::Cuda { session, .. } => session.device().name.clone(),
+        }
+    }
+
+    /// "cpu" or "cuda".
+    pub fn device(&self) -> &'static str {
+        match &self.place {
+            Place::Cpu(_) => "cpu",
+            Place::Cuda { .. } => "cuda",
+        }
+    }
+}
