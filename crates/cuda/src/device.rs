@@ -85,6 +85,12 @@ impl Device {
         self.capability.0 >= 9
     }
 
+    /// Of these blocks, as many as can be started together: clusters of 16 are not everywhere.
+    pub fn most_blocks(&self, blocks: usize) -> usize {
+        let large_clusters = matches!(self.capability, (9, 0) | (10, _));
+        if self.has_clusters() && !large_clusters && (9..=LARGEST_CLUSTER).contains(&blocks) { 8 } else { blocks }
+    }
+
     /// (free, total) bytes.
     pub fn memory(&self) -> (usize, usize) {
         result::mem_get_info().unwrap_or((0, self.total_bytes))
@@ -253,6 +259,13 @@ impl Event {
     pub fn finish(&self) -> Result<(), CudaError> {
         // SAFETY: the handle lives.
         unsafe { result::event::synchronize(self.handle) }.map_err(|e| device_error("running a step", e))
+    }
+
+    /// Seconds since an earlier event; both have come.
+    pub fn since(&self, earlier: &Event) -> Result<f64, CudaError> {
+        // SAFETY: both handles live.
+        let ms = unsafe { result::event::elapsed(earlier.handle, self.handle) };
+        ms.map(|ms| ms as f64 / 1e3).map_err(|e| device_error("running a step", e))
     }
 }
 

@@ -67,10 +67,25 @@ pub struct Executable {
     pub(crate) copy: Stream,
     pub(crate) ticks: Option<Bytes>,
     pub(crate) chunk_steps: usize,
+    pub(crate) ledger: Ledger,
     /// Of each block's own memory.
     pub(crate) chip_bytes: usize,
     /// Whether the kernel was found compiled.
     pub(crate) from_cache: bool,
+}
+
+/// Where the time of a run went, in seconds. Filling, copying and computing go on at the same time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Ledger {
+    pub steps: u64,
+    /// The driver filled inputs, on the host.
+    pub filling: f64,
+    /// Inputs were copied to the GPU.
+    pub copying: f64,
+    /// The GPU computed.
+    pub computing: f64,
+    /// The host had nothing to do but wait for the GPU.
+    pub waiting: f64,
 }
 
 /// Steps on their way.
@@ -79,7 +94,10 @@ pub(crate) struct Chunk {
     pub fed: Bytes,
     pub results: Bytes,
     pub results_host: Pinned,
+    pub copying: Event,
     pub copied: Event,
+    pub computing: Event,
+    pub computed: Event,
     pub done: Event,
     pub steps: usize,
     pub first: u64,
@@ -93,7 +111,8 @@ impl Executable {
         let device = session.device.clone();
         device.enter()?;
         let team = options.team.unwrap_or_else(|| suggested_team(&plan, device.multiprocessors));
-        let team = Team { blocks: team.blocks.clamp(1, device.multiprocessors), ..team };
+        let team =
+            Team { blocks: team.blocks.clamp(1, device.multiprocessors).min(device.most_blocks(team.blocks)), ..team };
         let is_bound = |name: &str| inputs.find(name).is_some();
         let (mut half, mut schedule) = (BTreeSet::new(), None);
         // who names a team wants it
@@ -135,7 +154,10 @@ impl Executable {
                 fed: Bytes::new(&device, "batches", layout.fed_bytes * chunk_steps)?,
                 results: Bytes::new(&device, "results", layout.result_bytes * chunk_steps)?,
                 results_host: Pinned::new(&device, layout.result_bytes * chunk_steps)?,
+                copying: Event::new(&device)?,
                 copied: Event::new(&device)?,
+                computing: Event::new(&device)?,
+                computed: Event::new(&device)?,
                 done: Event::new(&device)?,
                 steps: 0,
                 first: 0,
@@ -157,6 +179,7 @@ impl Executable {
             copy,
             ticks,
             chunk_steps,
+            ledger: Ledger::default(),
             chip_bytes,
             from_cache,
             device,
@@ -178,6 +201,11 @@ impl Executable {
         ticks.read(0, &mut bytes)?;
         let number = |b: &[u8]| i64::from_le_bytes(b.try_into().unwrap_or_default());
         Ok(bytes.chunks(8192).map(|block| block.chunks(8).map(number).collect()).collect())
+    }
+
+    /// Where the time of all runs so far went.
+    pub fn ledger(&self) -> Ledger {
+        self.ledger
     }
 
     /// Whether the kernel came from the cache on disk.

@@ -1,5 +1,7 @@
 //! Many steps in one go. The host fills a chunk of steps while the GPU runs the one before, and looks at results behind it.
 
+use std::time::Instant;
+
 use citius_cpu::{Driver, Flow, Inputs, Outputs, Staging, View};
 use citius_graph::random;
 use cudarc::driver::{result, sys};
@@ -60,7 +62,9 @@ impl Executable {
             if sent < steps && !stopped {
                 // short ones first, so that the GPU need not wait for a long one to be filled
                 let most = (FIRST_CHUNK.max(sent)).min(self.chunk_steps as u64).min(steps - sent) as usize;
+                let start = Instant::now();
                 let (filled, end) = self.fill(turn, seed, first + sent, most, &mut staging, driver);
+                self.ledger.filling += start.elapsed().as_secs_f64();
                 stopped |= end;
                 if filled > 0 {
                     self.send(turn, session, &bound, first + sent, filled)?;
@@ -153,6 +157,7 @@ impl Executable {
         (chunk.first, chunk.steps) = (first, steps);
         // SAFETY: pinned and device memory live in `self`; the host waits for `done` before it touches either again.
         unsafe {
+            self.copy.record(&chunk.copying)?;
             self.copy.to_device(chunk.fed.pointer, chunk.fed_host.pointer, steps * self.layout.fed_bytes)?;
             self.copy.record(&chunk.copied)?;
             self.compute.wait(&chunk.copied)?;
@@ -164,6 +169,7 @@ impl Executable {
             bound,
             [self.barrier.pointer, steps as u64, self.ticks.as_ref().map_or(0, |t| t.pointer)],
         );
+        self.compute.record(&chunk.computing)?;
         // SAFETY: `words` is laid out as the kernels' `Args`, and all it leads to lives in `self` and the session.
         unsafe {
             match &mut self.form {
@@ -173,6 +179,8 @@ impl Executable {
                 Form::Levels(levels) => levels.start(turn, &self.compute, &words)?,
             }
         }
+        let chunk = &self.chunks[turn];
+        self.compute.record(&chunk.computed)?;
         // SAFETY: as above.
         unsafe {
             let len = steps * self.layout.result_bytes;
@@ -190,7 +198,12 @@ impl Executable {
         stopped: &mut bool,
     ) -> Result<u64, CudaError> {
         let chunk = &self.chunks[turn];
+        let start = Instant::now();
         chunk.done.finish()?;
+        self.ledger.waiting += start.elapsed().as_secs_f64();
+        self.ledger.copying += chunk.copied.since(&chunk.copying)?;
+        self.ledger.computing += chunk.computed.since(&chunk.computing)?;
+        self.ledger.steps += chunk.steps as u64;
         for i in 0..chunk.steps {
             for (view, output) in views.iter_mut().zip(&self.layout.results) {
                 // SAFETY: the chunk has room for `chunk_steps` steps of results.
