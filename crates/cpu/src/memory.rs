@@ -119,9 +119,18 @@ impl Memory {
 
     /// Names of the parameters as the user knows them, whether stored whole or in pieces.
     pub fn parameters(&self) -> Vec<String> {
-        let parameters = self.leaves.iter().filter(|(_, l)| l.kind == LeafKind::Parameter);
+        self.names(|leaf| leaf.kind == LeafKind::Parameter)
+    }
+
+    /// Names of the parameters and states as the user knows them, whether stored whole or in pieces.
+    pub fn tensors(&self) -> Vec<String> {
+        self.names(|_| true)
+    }
+
+    fn names(&self, wanted: impl Fn(&Leaf) -> bool) -> Vec<String> {
+        let leaves = self.leaves.iter().filter(|(_, leaf)| wanted(leaf));
         let mut names: Vec<String> =
-            parameters.map(|(name, l)| l.part.as_ref().map_or(name, |p| &p.whole).clone()).collect();
+            leaves.map(|(name, l)| l.part.as_ref().map_or(name, |p| &p.whole).clone()).collect();
         names.sort();
         names.dedup();
         names
@@ -129,10 +138,16 @@ impl Memory {
 
     /// (shape, values) as the user sees them: pieces are put together, a matrix stored transposed is turned.
     pub fn user_view(&self, name: &str) -> Option<(Vec<usize>, Vec<f32>)> {
+        self.joined(name, |leaf| self.get(leaf))
+    }
+
+    /// As [`Memory::user_view`], of values that are stored elsewhere as they would be here; `stored` finds those of a leaf.
+    pub fn joined<'a>(&self, name: &str, stored: impl Fn(&str) -> Option<&'a [f32]>) -> Option<(Vec<usize>, Vec<f32>)> {
         let (dims, transposed, pieces) = self.pieces(name)?;
         let mut values = vec![0.0; dims.iter().product()];
         for piece_name in pieces {
-            let (leaf, stored) = (self.leaves.get(&piece_name)?, self.get(&piece_name)?);
+            let leaf = self.leaves.get(&piece_name)?;
+            let stored = stored(&piece_name).filter(|stored| stored.len() == leaf.shape.elements())?;
             match &leaf.part {
                 Some(part) => part.each(&leaf.shape, |i, w| values[w] = stored[i]),
                 None => values.copy_from_slice(stored),
@@ -146,23 +161,30 @@ impl Memory {
 
     /// The inverse of [`Memory::user_view`]; `false` when there is no such tensor of that size.
     pub fn set_user_view(&mut self, name: &str, values: &[f32]) -> bool {
-        let Some((dims, transposed, pieces)) = self.pieces(name) else { return false };
+        let pieces = self.parted(name, values);
+        pieces.is_some_and(|pieces| pieces.iter().all(|(leaf, own)| self.set(leaf, own)))
+    }
+
+    /// The inverse of [`Memory::joined`]: the leaves that hold a tensor, each with its values as stored.
+    pub fn parted(&self, name: &str, values: &[f32]) -> Option<Vec<(String, Vec<f32>)>> {
+        let (dims, transposed, pieces) = self.pieces(name)?;
         if values.len() != dims.iter().product::<usize>() {
-            return false;
+            return None;
         }
         let values = match (transposed, dims.as_slice()) {
             (true, &[rows, cols]) => turned(values, cols, rows),
             _ => values.to_vec(),
         };
-        pieces.iter().all(|name| {
-            let Some(leaf) = self.leaves.get(name) else { return false };
+        let own = |name: String| {
+            let leaf = self.leaves.get(&name)?;
             let mut own = values.clone();
             if let Some(part) = &leaf.part {
                 own.truncate(leaf.shape.elements());
                 part.each(&leaf.shape, |i, w| own[i] = values[w]);
             }
-            self.set(name, &own)
-        })
+            Some((name, own))
+        };
+        pieces.into_iter().map(own).collect()
     }
 
     /// (stored shape of the whole, stored transposed, names of the leaves that hold it)

@@ -201,6 +201,17 @@ impl Graph {
         self.leaf(name, LeafKind::State, dims, DType::F32, init, false, None)
     }
 
+    /// Something kept for each element of a parameter, under a name made from the parameter's own. It is stored as the parameter
+    /// is, in the same pieces and turned the same way, so that both can be put together alike.
+    #[track_caller]
+    pub fn state_of(&self, parameter: &str, dims: &[usize], init: Init, named: impl Fn(&str) -> String) -> Tensor {
+        let known = self.0.borrow().leaves.iter().find(|l| l.name == parameter).cloned();
+        let known = known.filter(|l| self.tensor(l.node).dims() == dims);
+        let part = known.as_ref().and_then(|l| l.part.clone()).map(|p| Part { whole: named(&p.whole), ..p });
+        let transposed = known.is_some_and(|l| l.transposed);
+        self.leaf(&named(parameter), LeafKind::State, dims, DType::F32, init, transposed, part)
+    }
+
     /// The number of steps already taken, counted exactly by the executor, as a scalar.
     #[track_caller]
     pub fn step(&self) -> Tensor {

@@ -179,7 +179,8 @@ impl Pace {
     /// The gradient summed since the last update, kept as `{name}.accumulated` and emptied by an update.
     #[track_caller]
     fn accumulate(&self, name: &str, gradient: &Tensor) -> Tensor {
-        let kept = self.graph.state(&format!("{name}.accumulated"), &gradient.dims(), Init::Zeros);
+        let named = |parameter: &str| format!("{parameter}.accumulated");
+        let kept = self.graph.state_of(name, &gradient.dims(), Init::Zeros, named);
         let sum = &kept + gradient;
         self.graph.assign(&kept, &self.applies.choose(&self.graph.scalar(0.0), &sum));
         sum

@@ -6,6 +6,7 @@ use citius_graph::{Init, Tensor};
 #[track_caller]
 pub fn awake_units(bias: &str, gradient: &Tensor) {
     let g = gradient.graph();
-    let largest = g.state(&format!("probe.awake.{bias}"), &gradient.dims(), Init::Zeros);
+    let named = |bias: &str| format!("probe.awake.{bias}");
+    let largest = g.state_of(bias, &gradient.dims(), Init::Zeros, named);
     g.assign(&largest, &largest.maximum(&gradient.abs()));
 }

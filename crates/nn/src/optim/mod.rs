@@ -45,7 +45,8 @@ impl Update<'_> {
     /// Something remembered for each element of the parameter, 0 at the start, saved as `{parameter}.{name}`.
     #[track_caller]
     pub fn state(&self, name: &str) -> Tensor {
-        self.graph().state(&format!("{}.{name}", self.name), &self.parameter.dims(), Init::Zeros)
+        let named = |parameter: &str| format!("{parameter}.{name}");
+        self.graph().state_of(self.name, &self.parameter.dims(), Init::Zeros, named)
     }
 
     /// `state` becomes `value` when this update happens; returns `value`.
