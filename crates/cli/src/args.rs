@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use citius_cpu::{Isa, Options};
 use citius_data::OnError;
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig};
-use citius_train::{Bytes, Wishes, Workers};
+use citius_train::{Bytes, Device, Wishes, Workers};
 use clap::Args;
 
 use crate::bench::IsaName;
@@ -137,8 +137,12 @@ struct ModelArgs {
 }
 
 #[derive(Args, Clone, Copy)]
-#[command(next_help_heading = "Machine (changes the speed, never the numbers)")]
+#[command(next_help_heading = "Machine (changes the speed, not the numbers; devices differ in rounding)")]
 pub struct MachineArgs {
+    /// Where the steps run: cpu, cuda (an NVIDIA GPU), cuda:1 (the second), or auto, which tries both and takes the
+    /// faster [default: auto]
+    #[arg(long, value_name = "auto|cpu|cuda|cuda:N")]
+    pub device: Option<Device>,
     /// Threads to use; 0 takes as many as turn out fastest
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
@@ -190,6 +194,7 @@ impl WishArgs {
             average: m.average,
             refit: m.refit,
             seed: m.seed,
+            device: self.machine.device,
             ..d.reading.wishes()
         }
     }

@@ -43,9 +43,9 @@ impl fmt::Display for Failure {
 
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Failure {
-        match error {
-            TrainError::Setting(_) | TrainError::Config { .. } => Failure::Usage(error.to_string()),
-            other => Failure::Failed(other.to_string()),
+        match error.is_usage() {
+            true => Failure::Usage(error.to_string()),
+            false => Failure::Failed(error.to_string()),
         }
     }
 }

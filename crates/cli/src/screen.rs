@@ -191,13 +191,16 @@ pub fn show_report(sink: Sink, report: &Report) {
         table(sink, &shown);
     }
     line(sink, "");
+    let by = match (report.device.as_str(), report.threads) {
+        (device, _) if device.starts_with("cuda") => format!("on {device}, {}", report.hardware),
+        (_, 1) => "1 thread".to_owned(),
+        (_, threads) => format!("{threads} threads"),
+    };
     let time = format!(
-        "{} of training: {} steps, {} µs each, {} thread{}",
+        "{} of training: {} steps, {} µs each, {by}",
         seconds(report.seconds),
         count(report.steps as usize),
-        number(report.us_per_step),
-        report.threads,
-        if report.threads == 1 { "" } else { "s" }
+        number(report.us_per_step)
     );
     line(sink, &format!("  time       {time}"));
     line(sink, &format!("  saved in   {}", report.out));

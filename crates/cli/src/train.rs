@@ -36,20 +36,22 @@ const EXAMPLES: &str = "Examples:
   citius train wine.csv --hidden 128,64 --epochs 200 --lr 1e-3
   citius train data.txt --train-rows train.txt --test-rows test.txt --json
   citius train mnist/ --batch-size 256
+  citius train mnist/ --device cuda
   citius train --resume runs/houses-1";
 
 pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let options = RunOptions {
         out: args.out.clone(),
+        device: args.wishes.machine.device,
         cpu: args.wishes.machine.options()?,
         checkpoint_every: args.checkpoint_every.map(|n| n as usize),
     };
     let training = match &args.resume {
         None => Training::new(args.wishes.wishes()?)?,
         Some(directory) => {
-            let changed: Vec<String> =
-                args.wishes.flags().given().into_iter().filter(|flag| flag != "--source").collect();
+            let free = |flag: &String| ["--source", "--device"].contains(&flag.as_str());
+            let changed: Vec<String> = args.wishes.flags().given().into_iter().filter(|flag| !free(flag)).collect();
             if !changed.is_empty() {
                 let flags = changed.join(", ");
                 let problem = format!("a resumed run goes on as it began: leave out {flags}, or start a new run");

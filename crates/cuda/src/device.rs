@@ -30,10 +30,15 @@ unsafe impl Send for Device {}
 unsafe impl Sync for Device {}
 
 impl Device {
+    /// Whether there is a driver at all; takes no time.
+    pub fn has_driver() -> bool {
+        // SAFETY: only looks whether the library can be loaded.
+        unsafe { sys::is_culib_present() }
+    }
+
     /// Opens a GPU by number.
     pub fn open(index: usize) -> Result<Arc<Device>, CudaError> {
-        // SAFETY: only looks whether the library can be loaded.
-        if !unsafe { sys::is_culib_present() } {
+        if !Device::has_driver() {
             return Err(CudaError::NoDriver);
         }
         result::init().map_err(|e| CudaError::NoDevice(words(e)))?;

@@ -37,6 +37,6 @@ pub enum CudaError {
     Missing(String),
     #[error("this plan breaks its own rules: {0}")]
     Plan(String),
-    #[error("the GPU failed while {doing}: {what}; the last checkpoint is kept")]
+    #[error("the GPU failed while {doing}: {what}")]
     Device { doing: &'static str, what: String },
 }

@@ -1,5 +1,6 @@
 //! A run in the middle, saved so that it goes on exactly. One file holds all of it: `checkpoint.safetensors` has every value
-//! as stored and, in its header, the state that `checkpoint.json` repeats for people.
+//! and, in its header, the state that `checkpoint.json` repeats for people. Values are as a person sees them, not as they are
+//! stored, which is another matter on another device.
 
 use std::path::Path;
 
@@ -11,9 +12,9 @@ use crate::fit::{Fit, Progress};
 use crate::model::write_json;
 use crate::tensors::Tensors;
 use crate::weights::Weights;
-use crate::{Metrics, Settings, TrainError, Wishes};
+use crate::{Device, Metrics, Settings, TrainError, Wishes};
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const KEY: &str = "citius-checkpoint";
 const OLDER: &str = "start the run again";
 
@@ -24,6 +25,8 @@ pub(crate) struct State {
     pub citius: String,
     pub wishes: Wishes,
     pub settings: Settings,
+    /// Where it runs.
+    pub device: Device,
     /// Of the data.
     pub fingerprint: u64,
     /// Of the search for the best number of epochs, once it is over.
@@ -88,12 +91,13 @@ const GOOD: &str = "good/";
 const BEST: &str = "best/";
 
 impl State {
-    pub fn new(wishes: &Wishes, settings: &Settings, fingerprint: u64) -> State {
+    pub fn new(wishes: &Wishes, settings: &Settings, device: Device, fingerprint: u64) -> State {
         State {
             version: VERSION,
             citius: env!("CARGO_PKG_VERSION").into(),
             wishes: anchored(wishes),
             settings: settings.clone(),
+            device,
             fingerprint,
             search: None,
             progress: Progress::default(),
@@ -105,14 +109,16 @@ impl State {
         let internal = |e| TrainError::saved(&path, format!("cannot be written: {e}"), "please report this");
         let text = serde_json::to_string(self).map_err(internal)?;
         let mut tensors = Tensors { note: Some((KEY.into(), text)), ..Tensors::default() };
-        for (name, leaf) in fit.memory().leaves() {
-            let values = fit.memory().get(name).unwrap_or(&[]).to_vec();
-            tensors.add(format!("{MEMORY}{name}"), leaf.shape.dims().to_vec(), values);
+        let memory = fit.memory();
+        for name in memory.tensors() {
+            if let Some((shape, values)) = memory.user_view(&name) {
+                tensors.add(format!("{MEMORY}{name}"), shape, values);
+            }
         }
         let (good, best) = fit.kept();
         for (prefix, weights) in [(GOOD, Some(good)), (BEST, best)] {
-            for (name, values) in weights.iter().flat_map(|w| &w.tensors) {
-                tensors.add(format!("{prefix}{name}"), vec![values.len()], values.clone());
+            for (name, shape, values) in weights.iter().flat_map(|w| w.joined(memory)) {
+                tensors.add(format!("{prefix}{name}"), shape, values);
             }
         }
         tensors.save(&path)?;
@@ -145,35 +151,160 @@ impl State {
         Ok((state, tensors))
     }
 
-    /// Puts the saved values into a fit of the same network.
+    /// Puts the saved values into a fit of the same network, on whatever device.
     pub fn restore(&self, directory: &Path, tensors: &Tensors, fit: &mut Fit) -> Result<(), TrainError> {
         let path = directory.join("checkpoint.safetensors");
-        let weights = |prefix: &str| -> Option<Weights> {
-            let own = tensors
-                .by_name
-                .iter()
-                .filter_map(|(name, (_, values))| Some((name.strip_prefix(prefix)?.to_owned(), values.clone())));
-            let tensors: Vec<_> = own.collect();
-            (!tensors.is_empty()).then_some(Weights { tensors })
+        let of = |prefix: &str| -> Vec<(&str, &[f32])> {
+            let own = tensors.by_name.iter();
+            own.filter_map(|(name, (_, values))| Some((name.strip_prefix(prefix)?, values.as_slice()))).collect()
         };
+        let expected = fit.kept().0;
+        let kept = |prefix: &str| match of(prefix) {
+            none if none.is_empty() => Ok(None),
+            some => match Weights::parted(fit.memory(), some).filter(|kept| kept.fits(expected)) {
+                Some(kept) => Ok(Some(kept)),
+                None => Err(TrainError::saved(&path, "holds the weights of another network", OLDER)),
+            },
+        };
+        let (good, best) = (kept(GOOD)?, kept(BEST)?);
+        let good = good.ok_or_else(|| TrainError::saved(&path, "holds no weights", OLDER))?;
         let fill = |memory: &mut Memory| {
-            let names: Vec<String> = memory.leaves().map(|(name, _)| name.to_owned()).collect();
-            for name in names {
+            for name in memory.tensors() {
                 let saved = tensors.by_name.get(&format!("{MEMORY}{name}"));
-                if !saved.is_some_and(|(_, values)| memory.set(&name, values)) {
+                if !saved.is_some_and(|(_, values)| memory.set_user_view(&name, values)) {
                     let problem = format!("{name:?} is missing or of another size");
                     return Err(TrainError::saved(&path, problem, OLDER));
                 }
             }
             Ok(())
         };
-        let expected = fit.kept().0.clone();
-        let (good, best) = (weights(GOOD).unwrap_or_default(), weights(BEST));
-        for kept in [Some(&good), best.as_ref()].into_iter().flatten() {
-            if !kept.fits(&expected) {
-                return Err(TrainError::saved(&path, "holds the weights of another network", OLDER));
-            }
-        }
         fit.restore(self.progress.clone(), fill, good, best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use citius_data::{Dataset, Features, Target};
+    use citius_graph::random;
+    use citius_nn::{Activation, Adam, Loss, OptimizerConfig, ScheduleConfig};
+
+    use super::*;
+    use crate::{EpochEnd, FitData, Machine, Material, Silent};
+
+    /// A layer wide enough for strips, an average, and gradients that accumulate: every kind of state.
+    fn settings() -> Settings {
+        Settings {
+            hidden: vec![64, 48],
+            activation: Activation::Relu,
+            dropout: 0.0,
+            loss: Loss::Mse,
+            optimizer: OptimizerConfig::Adam(Adam::default()),
+            lr: 1e-3,
+            schedule: ScheduleConfig::default(),
+            clip: None,
+            accumulate: 3,
+            batch_size: 32,
+            epochs: 4,
+            validate_every: 1,
+            patience: None,
+            average: Some(0.9),
+            refit: false,
+            seed: 5,
+        }
+    }
+
+    fn rows() -> Material {
+        let x: Vec<f32> = (0..200 * 64).map(|i| random::uniform(1, 1, i)).collect();
+        let y = x.chunks(64).map(|row| row[0] - row[1]).collect();
+        Material::Resident(
+            Dataset::new(200, Features::F32 { data: x, width: 64 }, Target::Values { data: y, width: 1 }).unwrap(),
+        )
+    }
+
+    fn fit<'a>(settings: &'a Settings, train: &'a Material, whole: bool) -> Fit<'a> {
+        let model = settings.model(64, 1);
+        let model = if whole { model.whole() } else { model };
+        let validation = train.resident();
+        Fit::new(Box::new(model), settings, FitData { train, validation, scale: (0.0, 1.0) }, 4, Machine::default())
+            .unwrap()
+    }
+
+    /// Processors keep wide layers in strips, GPUs whole: what one saves, the other takes up.
+    #[test]
+    fn a_run_goes_on_however_its_layers_are_stored() {
+        let (settings, train) = (settings(), rows());
+        let go = |fit: &mut Fit| drop(fit.epoch(&mut Silent, &AtomicBool::new(false)).unwrap());
+        for whole in [true, false] {
+            let mut before = fit(&settings, &train, !whole);
+            (0..2).for_each(|_| go(&mut before));
+            let mut state = State::new(&Wishes::default(), &settings, Device::Cpu, 0);
+            state.progress = before.progress().clone();
+            let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+            state.save(folders[0].path(), &before).unwrap();
+
+            let (saved, tensors) = State::load(folders[0].path()).unwrap();
+            let mut after = fit(&settings, &train, whole);
+            let count = |fit: &Fit| fit.memory().leaves().count();
+            assert_ne!(count(&before), count(&after), "both are stored alike");
+            saved.restore(folders[0].path(), &tensors, &mut after).unwrap();
+            saved.save(folders[1].path(), &after).unwrap();
+            let (_, again) = State::load(folders[1].path()).unwrap();
+            assert!(tensors.by_name == again.by_name && again.by_name.contains_key("memory/0.weight.exp_avg"));
+            assert_eq!(again.by_name["good/0.weight"].0, [64, 64]);
+
+            go(&mut before);
+            go(&mut after);
+            let losses = |fit: &Fit| fit.progress().epoch_losses.clone();
+            assert_eq!(losses(&before)[..2], losses(&after)[..2]);
+            let (a, b) = (losses(&before)[2], losses(&after)[2]);
+            assert!((a - b).abs() < 1e-5 * a.abs(), "{a} and {b}");
+        }
+    }
+
+    /// A GPU has steps under way when it is told to stop: they count, and the run goes on behind them with the same bits.
+    #[test]
+    fn steps_after_the_stop_count() {
+        let (settings, train) = (settings(), rows());
+        let all = |fit: &mut Fit| while fit.epoch(&mut Silent, &AtomicBool::new(false)).unwrap() != EpochEnd::Done {};
+        let mut expected = fit(&settings, &train, true);
+        all(&mut expected);
+
+        let mut first = fit(&settings, &train, true);
+        first.late(2);
+        // 7 steps an epoch: in its middle; then beyond the last full batch
+        for step in [3, 6, 7] {
+            let end = first.epoch(&mut Silent, &AtomicBool::new(true)).unwrap();
+            assert_eq!((end, first.progress().step), (EpochEnd::Interrupted, step));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = State::new(&Wishes::default(), &settings, Device::Cpu, 0);
+        state.progress = first.progress().clone();
+        state.save(folder.path(), &first).unwrap();
+        let mut second = fit(&settings, &train, true);
+        let (saved, tensors) = State::load(folder.path()).unwrap();
+        saved.restore(folder.path(), &tensors, &mut second).unwrap();
+        all(&mut second);
+        assert_eq!(second.progress().epoch_losses, expected.progress().epoch_losses);
+        assert_eq!(second.kept().0, expected.kept().0);
+    }
+
+    #[test]
+    fn the_first_trouble_is_told_whatever_follows() {
+        let wild = Settings { lr: 1e30, accumulate: 1, ..settings() };
+        let train = rows();
+        let diverged = |late: u64| {
+            let mut fit = fit(&wild, &train, true);
+            fit.late(late);
+            let EpochEnd::Diverged(divergence) = fit.epoch(&mut Silent, &AtomicBool::new(false)).unwrap() else {
+                panic!("it does not diverge")
+            };
+            (divergence, fit.progress().step)
+        };
+        let (at_once, step) = diverged(0);
+        let (late, later) = diverged(3);
+        assert_eq!((&late, later), (&at_once, step + 3));
+        assert_eq!(at_once.step, step);
     }
 }

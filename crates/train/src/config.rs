@@ -9,7 +9,7 @@ use citius_data::{OnError, PrepareOptions};
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig, name_or_table};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::TrainError;
+use crate::{Device, TrainError};
 
 macro_rules! wishes {
     ($($(#[$meta:meta])* $name:ident: $kind:ty,)*) => {
@@ -106,6 +106,8 @@ wishes! {
     /// Train anew on all rows once the best number of epochs is known.
     refit: bool,
     seed: u64,
+    /// Where the steps run; `auto` or open: on the faster device.
+    device: Device,
 }
 
 /// What a source is.
@@ -152,7 +154,7 @@ macro_rules! by_text {
     )*};
 }
 
-by_text!(Workers, Bytes);
+by_text!(Workers, Bytes, Device);
 
 impl fmt::Display for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -290,6 +292,20 @@ mod tests {
         let wishes = Wishes::parse("workers = \"auto\"\nmemory = \"64MB\"\non-error = \"skip\"").unwrap();
         assert_eq!((wishes.workers, wishes.memory), (Some(Workers(None)), Some(Bytes(64_000_000))));
         assert_eq!(Wishes::parse("workers = 3").unwrap().workers, Some(Workers(Some(3))));
+    }
+
+    #[test]
+    fn devices() {
+        let device = |text: &str| Wishes::parse(&format!("device = \"{text}\"")).map(|w| w.device);
+        assert_eq!(device("auto"), Ok(Some(Device::Auto)));
+        assert_eq!(device("cpu"), Ok(Some(Device::Cpu)));
+        assert_eq!(device("cuda"), Ok(Some(Device::Cuda(0))));
+        assert_eq!(device("cuda:2"), Ok(Some(Device::Cuda(2))));
+        assert_eq!(Device::Cuda(2).to_string(), "cuda:2");
+        for wrong in ["gpu", "cuda:", "cuda:-1", "cuda:x", "CPU", ""] {
+            let message = device(wrong).unwrap_err();
+            assert!(message.starts_with("line 1") && message.contains("cuda:1 for the second GPU"), "{message}");
+        }
     }
 
     #[test]

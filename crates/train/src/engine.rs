@@ -65,6 +65,9 @@ impl From<Options> for Machine {
 pub struct Engine {
     memory: Memory,
     place: Place,
+    /// Steps that still happen after the driver has said stop, as on a GPU.
+    #[cfg(test)]
+    pub(crate) late: u64,
 }
 
 enum Place {
@@ -73,7 +76,8 @@ enum Place {
 }
 
 impl Engine {
-    /// `inputs` are bound for every run of every plan.
+    /// `inputs` are bound for every run of every plan. Here [`Device::Auto`] is the processor: who wants the faster device has
+    /// tried both before.
     pub fn new(plans: Vec<Plan>, seed: u64, inputs: &Inputs, machine: Machine) -> Result<Engine, TrainError> {
         let mut memory = Memory::new(seed);
         plans.iter().for_each(|plan| memory.admit(plan));
@@ -91,7 +95,12 @@ impl Engine {
                 Place::Cuda { session: Box::new(session), steps }
             }
         };
-        Ok(Engine { memory, place })
+        Ok(Engine {
+            memory,
+            place,
+            #[cfg(test)]
+            late: 0,
+        })
     }
 
     /// Takes up to `steps` steps of plan `which`, numbered from `first`; returns how many were taken.
@@ -103,6 +112,8 @@ impl Engine {
         steps: u64,
         driver: &mut dyn Driver,
     ) -> Result<u64, TrainError> {
+        #[cfg(test)]
+        let driver = &mut tests::Late { driver, stopped: false, steps: self.late };
         match &mut self.place {
             Place::Cpu(all) => Ok(all[which].run(&mut self.memory, inputs, first, steps, driver)?),
             Place::Cuda { session, steps: all } => {
@@ -170,6 +181,37 @@ impl Engine {
         match &self.place {
             Place::Cpu(_) => "cpu",
             Place::Cuda { .. } => "cuda",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use citius_cpu::{Driver, Flow, Outputs, Slots};
+
+    /// Stops `steps` steps after its driver does.
+    pub(super) struct Late<'a> {
+        pub driver: &'a mut dyn Driver,
+        pub stopped: bool,
+        pub steps: u64,
+    }
+
+    impl Driver for Late<'_> {
+        fn feed(&mut self, step: u64, slots: &mut Slots) {
+            self.driver.feed(step, slots);
+        }
+
+        fn fill(&mut self, step: u64, slots: &mut Slots) -> Flow {
+            self.driver.fill(step, slots)
+        }
+
+        fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {
+            self.stopped |= self.driver.after(step, outputs) == Flow::Stop;
+            if self.stopped && self.steps == 0 {
+                return Flow::Stop;
+            }
+            self.steps -= u64::from(self.stopped);
+            Flow::Continue
         }
     }
 }

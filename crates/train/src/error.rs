@@ -24,8 +24,13 @@ pub enum TrainError {
     #[error(transparent)]
     Cpu(#[from] CpuError),
 
+    /// A GPU that cannot be used.
     #[error(transparent)]
     Cuda(#[from] CudaError),
+
+    /// A GPU that failed in mid-run.
+    #[error("{error}; {next}")]
+    Lost { error: CudaError, next: String },
 
     /// A flag or a line of a settings file that cannot be met.
     #[error("{0}")]
@@ -45,6 +50,19 @@ pub enum TrainError {
 }
 
 impl TrainError {
+    /// Whether what was asked for cannot be met, on this machine or at all: nothing was begun.
+    pub fn is_usage(&self) -> bool {
+        use CudaError::*;
+        match self {
+            TrainError::Setting(_) | TrainError::Config { .. } => true,
+            TrainError::Cuda(error) => matches!(
+                error,
+                NoDriver | NoDevice(_) | NoSuchDevice { .. } | OldDriver { .. } | OldDevice { .. } | NoCompiler
+            ),
+            _ => false,
+        }
+    }
+
     pub(crate) fn file(doing: &'static str, path: &Path, error: &io::Error) -> TrainError {
         let (problem, next) = match error.kind() {
             io::ErrorKind::StorageFull => ("the disk is full", "; free some space, or choose another place with --out"),

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use citius_cpu::{Memory, Options};
+use citius_cpu::Memory;
 use citius_data::{Dataset, Loader, Order};
 use citius_nn::schedules::Plateau;
 use citius_nn::{Module, PlateauWatch};
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::events::{Divergence, Event, Listener};
 use crate::predictor::Predictor;
 use crate::step::{Batches, EpochSteps, tables};
-use crate::walk::{Bringer, Seen, View, Walk};
+use crate::walk::{Bringer, Seen, Trouble, View, Walk};
 use crate::weights::Weights;
-use crate::{LoaderReport, Material, Metrics, Settings, TrainError};
+use crate::{Engine, LoaderReport, Machine, Material, Metrics, Settings, TrainError};
 
 /// A mean loss this many times the first batch's means that nothing is learned any more.
 const EXPLODED: f64 = 1e4;
@@ -33,7 +33,8 @@ pub struct Fit<'a> {
     data: FitData<'a>,
     epochs: usize,
     steps: EpochSteps,
-    memory: Memory,
+    /// Between two epochs, its memory is at home.
+    engine: Engine,
     predictor: Predictor,
     /// Room for the row numbers of a batch.
     rows: Vec<u32>,
@@ -89,17 +90,17 @@ pub enum EpochEnd {
 }
 
 impl<'a> Fit<'a> {
+    /// Steps run on the machine's device (see [`Engine::new`]), validation on its processor.
     pub fn new(
         model: Box<dyn Module>,
         settings: &'a Settings,
         data: FitData<'a>,
         epochs: usize,
-        options: Options,
+        machine: Machine,
     ) -> Result<Fit<'a>, TrainError> {
-        let mut memory = Memory::new(settings.seed);
-        let steps = EpochSteps::new(&*model, settings, data.train, epochs, &mut memory, options)?;
-        let predictor = Predictor::new(model, data.train.width(), options)?;
-        let good = Weights::of(&memory, predictor.stored());
+        let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
+        let predictor = Predictor::new(model, data.train.width(), machine.cpu)?;
+        let good = Weights::of(engine.memory(), predictor.stored());
         let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
         let progress = Progress { plateau, ..Progress::default() };
         let rows = vec![0; settings.batch_size.min(data.train.rows())];
@@ -107,7 +108,7 @@ impl<'a> Fit<'a> {
             Material::Resident(_) => None,
             Material::Loaded(loaded) => Some(loaded.loader(rows.len(), settings.seed, 0, 0)?),
         };
-        Ok(Fit { settings, data, epochs, steps, memory, predictor, rows, loader, good, best: None, progress })
+        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress })
     }
 
     pub fn progress(&self) -> &Progress {
@@ -115,7 +116,12 @@ impl<'a> Fit<'a> {
     }
 
     pub fn memory(&self) -> &Memory {
-        &self.memory
+        self.engine.memory()
+    }
+
+    /// Where the steps run.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     pub fn epochs(&self) -> usize {
@@ -129,7 +135,7 @@ impl<'a> Fit<'a> {
     /// Threads in use for the full batches.
     pub fn threads(&self) -> usize {
         let batches = self.steps.full.as_ref().or(self.steps.last.as_ref());
-        batches.map_or(1, |b| b.executable.threads())
+        batches.map_or(1, |b| self.engine.threads(b.plan))
     }
 
     pub(crate) fn kept(&self) -> (&Weights, Option<&Weights>) {
@@ -144,7 +150,8 @@ impl<'a> Fit<'a> {
         good: Weights,
         best: Option<Weights>,
     ) -> Result<(), TrainError> {
-        fill(&mut self.memory)?;
+        fill(self.engine.memory_mut())?;
+        self.engine.send_out()?;
         (self.progress, self.good, self.best) = (progress, good, best);
         Ok(())
     }
@@ -168,8 +175,8 @@ impl<'a> Fit<'a> {
         // steps and rows of the epoch that came before
         let mut before = (0, 0);
         let taken = self.progress.step;
-        for batches in [&mut self.steps.full, &mut self.steps.last].into_iter().flatten() {
-            let Batches { executable, size, count, places } = batches;
+        for batches in [&self.steps.full, &self.steps.last].into_iter().flatten() {
+            let Batches { plan, size, count, places } = batches;
             let epoch_start = self.progress.step - self.progress.in_epoch;
             let left = (before.0 + *count).saturating_sub(self.progress.in_epoch);
             let halted =
@@ -193,18 +200,19 @@ impl<'a> Fit<'a> {
                     view: &mut view,
                     seen: &mut seen,
                 };
-                executable.run(&mut self.memory, &inputs, step, left, &mut walk)?;
+                self.engine.run(*plan, &inputs, step, left, &mut walk)?;
             }
             before = (before.0 + *count, before.1 + *count * *size as u64);
         }
         let interrupted = view.stopped();
+        self.engine.bring_home()?;
         let seconds = started.elapsed().as_secs_f64();
         self.progress.seconds += seconds;
         if let Some(failure) = seen.failure {
             return Err(failure.into());
         }
-        if let Some(what) = seen.trouble {
-            return Ok(EpochEnd::Diverged(self.diverged(what, seen.lr)));
+        if let Some(trouble) = seen.trouble {
+            return Ok(EpochEnd::Diverged(self.diverged(trouble)));
         }
         if self.progress.in_epoch < steps {
             return Ok(EpochEnd::Interrupted);
@@ -217,6 +225,11 @@ impl<'a> Fit<'a> {
             (false, true) => EpochEnd::Interrupted,
             (false, false) => EpochEnd::Continue,
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn late(&mut self, steps: u64) {
+        self.engine.late = steps;
     }
 
     /// How the batches are loaded, where they are.
@@ -253,14 +266,15 @@ impl<'a> Fit<'a> {
         let first = *p.first_loss.get_or_insert(loss);
         if loss > EXPLODED * first.max(1e-3) {
             let what = format!("the mean training loss has grown from {first:.3} to {loss:.3e}");
-            return Ok(Some(self.diverged(what, seen.lr)));
+            let (step, lr) = (p.step, seen.lr);
+            return Ok(Some(self.diverged(Trouble { what, step, lr })));
         }
         p.epoch_losses.push(loss);
         (p.epoch, p.in_epoch, p.loss_sum, p.loss_rows) = (p.epoch + 1, 0, 0.0, 0);
         let epoch = p.epoch;
         listener.on(&Event::EpochEnded { epoch, loss, lr: seen.lr, grad_norm: seen.grad_norm, seconds });
         let average = self.settings.average.is_some();
-        self.good.read_from(&self.memory, average);
+        self.good.read_from(self.engine.memory(), average);
         let validated = match self.data.validation {
             Some(rows) if epoch.is_multiple_of(self.settings.validate_every) || epoch == self.epochs => {
                 Some(self.validate(rows, listener)?)
@@ -272,7 +286,8 @@ impl<'a> Fit<'a> {
         if let (Some(watch), Some(observed)) = (&mut self.progress.plateau, observed)
             && let Some(scale) = watch.observe(observed)
         {
-            self.memory.set(Plateau::SCALE, &[scale as f32]);
+            self.engine.memory_mut().set(Plateau::SCALE, &[scale as f32]);
+            self.engine.send_out()?;
             listener.on(&Event::RateReduced { epoch, factor: scale });
         }
         Ok(None)
@@ -308,13 +323,14 @@ impl<'a> Fit<'a> {
         Ok(loss)
     }
 
-    fn diverged(&self, what: String, lr: f64) -> Divergence {
+    fn diverged(&self, trouble: Trouble) -> Divergence {
         let p = &self.progress;
         let kept = match (&p.best, p.epoch) {
             (Some(best), _) => format!("those of epoch {}, the best", best.epoch),
             (None, 0) => "the initial ones".to_owned(),
             (None, epoch) => format!("those after epoch {epoch}"),
         };
-        Divergence { what, epoch: p.epoch + 1, step: p.step, lr, kept }
+        let Trouble { what, step, lr } = trouble;
+        Divergence { what, epoch: p.epoch + 1, step, lr, kept }
     }
 }

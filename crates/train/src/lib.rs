@@ -7,6 +7,7 @@
 //! settings.rs    the outcome: all that decides the numbers
 //! step.rs        the compiled step of a data set
 //! engine.rs      where it runs: processor or GPU
+//! trial.rs       which of them, if that is left open
 //! fill.rs        a loader's batch, into its inputs
 //! walk.rs        feeding it and watching every result
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
@@ -39,6 +40,7 @@ mod run;
 mod settings;
 mod step;
 mod tensors;
+mod trial;
 mod walk;
 mod weights;
 

@@ -19,7 +19,14 @@ pub struct Report {
     pub steps: u64,
     pub seconds: f64,
     pub us_per_step: f64,
+    /// Of the processor; on a GPU, groups of threads.
     pub threads: usize,
+    /// `cpu`, `cuda` or `cuda:1`.
+    #[serde(default)]
+    pub device: String,
+    /// The instruction set, or the name of the GPU.
+    #[serde(default)]
+    pub hardware: String,
     pub seed: u64,
     pub rows: Rows,
     /// The epoch with the best validation loss.

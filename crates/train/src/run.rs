@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use citius_cpu::Options;
+use citius_cuda::CudaError;
 use citius_data::Dataset;
 use citius_nn::Module;
 use serde_json::json;
@@ -16,16 +17,21 @@ use crate::events::{Event, Listener, Rows};
 use crate::fit::{EpochEnd, Fit, FitData};
 use crate::predictor::Predictor;
 use crate::tensors::Tensors;
-use crate::{Choice, Ending, Material, Metrics, Problem, Report, Settings, TrainError, Wishes, choose, model};
+use crate::trial::{Decision, Job};
+use crate::{
+    Choice, Device, Ending, Machine, Material, Metrics, Problem, Report, Settings, TrainError, Wishes, choose, model,
+};
 
 /// Time between two checkpoints, when not told otherwise.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
 
-/// Where and how to run; none of it changes the numbers.
+/// Where and how to run; none of it changes the numbers, but for the device, which rounds in its own way.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Directory of the run; `runs/<source>-<n>` when open.
     pub out: Option<PathBuf>,
+    /// When open, a run takes the one of its wishes, and a resumed run the one it began on.
+    pub device: Option<Device>,
     /// Threads and instruction set.
     pub cpu: Options,
     /// Epochs between checkpoints; when open, one after every few seconds.
@@ -100,6 +106,8 @@ impl Training {
         listener: &mut dyn Listener,
         stop: &AtomicBool,
     ) -> Result<Report, TrainError> {
+        // before anything is written
+        let decision = self.decide(options)?;
         let out = match (&self.resumed, &options.out) {
             (Some((directory, ..)), _) => directory.clone(),
             (None, Some(out)) => created(out)?,
@@ -112,7 +120,18 @@ impl Training {
             }
         }
         let log = Log::open(&out, self.resumed.is_some(), listener);
-        Run { training: self, options, out, log, stop, saved: Instant::now() }.go()
+        let machine = Machine { device: decision.device, cpu: options.cpu, ..Machine::default() };
+        let choices = [&self.choices[..], &[decision.choice]].concat();
+        Run { training: self, options, machine, choices, out, log, stop, saved: Instant::now() }.go()
+    }
+
+    fn decide(&self, options: &RunOptions) -> Result<Decision, TrainError> {
+        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: options.cpu };
+        match (options.device, &self.resumed) {
+            (Some(asked), _) => Decision::of(asked, &job),
+            (None, Some((_, state, _))) => Ok(Decision::again(state.device)),
+            (None, None) => Decision::of(self.wishes.device.unwrap_or_default(), &job),
+        }
     }
 
     fn rows(&self) -> Rows {
@@ -124,14 +143,18 @@ impl Training {
         }
     }
 
-    fn model(&self) -> Box<dyn Module> {
-        Box::new(self.settings.model(self.problem.train.width(), self.problem.train.outputs()))
+    fn model(&self, device: Device) -> Box<dyn Module> {
+        Box::new(self.settings.model_for(device, self.problem.train.width(), self.problem.train.outputs()))
     }
 }
 
 struct Run<'a> {
     training: &'a Training,
     options: &'a RunOptions,
+    /// The device is decided.
+    machine: Machine,
+    /// The training's, and the device.
+    choices: Vec<Choice>,
     out: PathBuf,
     log: Log<'a>,
     stop: &'a AtomicBool,
@@ -143,7 +166,7 @@ impl Run<'_> {
     fn go(mut self) -> Result<Report, TrainError> {
         let training = self.training;
         let Training { problem, settings, wishes, .. } = training;
-        let mut state = State::new(wishes, settings, problem.fingerprint());
+        let mut state = State::new(wishes, settings, self.machine.device, problem.fingerprint());
         let mut resumed = training.resumed.as_ref();
         if let Some((_, saved, _)) = resumed {
             state.search = saved.search.clone();
@@ -153,7 +176,7 @@ impl Run<'_> {
 
         if settings.refit && state.search.is_none() {
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale };
-            let mut fit = Fit::new(training.model(), settings, data, settings.epochs, self.options.cpu)?;
+            let mut fit = Fit::new(training.model(self.machine.device), settings, data, settings.epochs, self.machine)?;
             let end = self.train(&mut fit, &mut state, resumed.take())?;
             if end != EpochEnd::Done {
                 return self.finish(&mut fit, &state, end);
@@ -173,7 +196,7 @@ impl Run<'_> {
                 (FitData { train: &all, validation: None, scale }, search.epochs)
             }
         };
-        let mut fit = Fit::new(training.model(), settings, data, epochs, self.options.cpu)?;
+        let mut fit = Fit::new(training.model(self.machine.device), settings, data, epochs, self.machine)?;
         let end = self.train(&mut fit, &mut state, resumed.take())?;
         self.finish(&mut fit, &state, end)
     }
@@ -192,6 +215,8 @@ impl Run<'_> {
         loop {
             let end = match fit.epoch(&mut self.log, self.stop) {
                 Ok(end) => end,
+                // what the network has learned is on a GPU that does not answer
+                Err(TrainError::Cuda(error)) => return Err(self.lost(error)),
                 Err(error) => {
                     // the data failed, not the network: what it has learned can be taken up again
                     if fit.progress().step > 0
@@ -219,6 +244,18 @@ impl Run<'_> {
                 end => return Ok(end),
             }
         }
+    }
+
+    /// What is left after a GPU has failed.
+    fn lost(&self, error: CudaError) -> TrainError {
+        let out = self.out.display();
+        let next = match self.out.join("checkpoint.safetensors").is_file() {
+            true => {
+                format!("go on from the last checkpoint with citius train --resume {out}, perhaps with --device cpu")
+            }
+            false => "there was no checkpoint yet: start again, perhaps with --device cpu".to_owned(),
+        };
+        TrainError::Lost { error, next }
     }
 
     fn checkpoint(&mut self, fit: &Fit, state: &mut State) -> Result<(), TrainError> {
@@ -252,7 +289,8 @@ impl Run<'_> {
             }
             Ending::Completed | Ending::EarlyStopped => {}
         }
-        let Training { problem, settings, choices, .. } = training;
+        let Training { problem, settings, .. } = training;
+        let choices = &self.choices;
         let predictor = fit.result();
         if let Err(error) = model::save(&self.out, predictor, problem, settings, choices, &report) {
             return Err(self.rescue(error, predictor, &report));
@@ -276,7 +314,8 @@ impl Run<'_> {
 
     /// Nothing learned is lost to a full disk: tries the system's temporary directory.
     fn rescue(&self, error: TrainError, predictor: &Predictor, report: &Report) -> TrainError {
-        let Training { problem, settings, choices, .. } = self.training;
+        let Training { problem, settings, .. } = self.training;
+        let choices = &self.choices;
         let refuge = std::env::temp_dir().join(format!("citius-{}-{}", problem.stem, std::process::id()));
         let saved = fs::create_dir_all(&refuge).is_ok()
             && model::save(&refuge, predictor, problem, settings, choices, report).is_ok();
@@ -300,6 +339,7 @@ impl Run<'_> {
         let problem = &training.problem;
         let p = fit.progress().clone();
         let (threads, before) = (fit.threads(), state.search.as_ref().map_or((0, 0.0), |s| (s.steps, s.seconds)));
+        let hardware = fit.engine().hardware();
         let scale = problem.input.target_scale();
         let loss = &training.settings.loss;
         let judge = ending != Ending::Interrupted;
@@ -329,13 +369,15 @@ impl Run<'_> {
         Ok(Report {
             task: problem.task,
             data: problem.name.clone(),
-            model: training.model().describe(),
+            model: training.model(self.machine.device).describe(),
             ending,
             epochs: p.epoch,
             steps,
             seconds,
             us_per_step: if steps > 0 { seconds * 1e6 / steps as f64 } else { 0.0 },
             threads,
+            device: self.machine.device.to_string(),
+            hardware,
             seed: training.settings.seed,
             rows: training.rows(),
             best_epoch: state.search.as_ref().map(|s| s.best_epoch).or(p.best.as_ref().map(|b| b.epoch)),
@@ -349,17 +391,17 @@ impl Run<'_> {
     }
 
     fn started(&self) -> Event {
-        let Training { problem, settings, choices, .. } = self.training;
+        let Training { problem, settings, .. } = self.training;
         let batch = settings.batch_size.clamp(1, problem.train.rows().max(1));
         Event::RunStarted {
             data: problem.name.clone(),
             task: problem.task.to_string(),
-            model: self.training.model().describe(),
+            model: self.training.model(self.machine.device).describe(),
             parameters: settings.parameters(&problem.train.form()) as usize,
             rows: self.training.rows(),
             steps_per_epoch: problem.train.rows().div_ceil(batch) as u64,
             settings: Box::new(settings.clone()),
-            choices: choices.clone(),
+            choices: self.choices.clone(),
             out: self.out.display().to_string(),
         }
     }

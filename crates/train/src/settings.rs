@@ -5,7 +5,7 @@ use citius_nn::{Activation, Clip, Loss, Mlp, OptimizerConfig, ScheduleConfig, ml
 use serde::{Deserialize, Serialize};
 
 use crate::material::{Form, TargetForm};
-use crate::{TrainError, memory};
+use crate::{Device, TrainError, memory};
 
 /// A complete description of how to train, with nothing left open.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +40,14 @@ impl Settings {
     /// The network for these inputs and outputs.
     pub fn model(&self, inputs: usize, outputs: usize) -> Mlp {
         mlp(&self.sizes(inputs, outputs), self.activation, self.dropout)
+    }
+
+    /// The same, stored as it suits the device.
+    pub fn model_for(&self, device: Device, inputs: usize, outputs: usize) -> Mlp {
+        match device {
+            Device::Auto | Device::Cpu => self.model(inputs, outputs),
+            Device::Cuda(_) => self.model(inputs, outputs).whole(),
+        }
     }
 
     /// Layer sizes from input to output.

@@ -1,13 +1,13 @@
 //! The training step of a data set, traced and compiled: gather a batch, forward, loss, backward, update.
 
-use citius_cpu::{Executable, Inputs, Memory, Options};
+use citius_cpu::Inputs;
 use citius_data::{Features, Target};
 use citius_graph::{DType, Graph, Init, Mode};
 use citius_nn::{Learning, Module};
 use citius_plan::{Plan, compile};
 
 use crate::material::{Form, TargetForm};
-use crate::{Material, Settings, TrainError};
+use crate::{Engine, Machine, Material, Settings, TrainError};
 
 /// How a batch reaches the step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub fn plan_step(
         let count = g.step() + 1.0;
         let keep = (&count / (&count + 10.0)).minimum(&g.scalar(decay));
         for p in &learned.parameters {
-            let average = g.state(&average_name(&p.name), &p.value.dims(), Init::Zeros);
+            let average = g.state_of(&p.name, &p.value.dims(), Init::Zeros, average_name);
             g.assign(&average, &(&p.value + (&average - &p.value) * &keep));
         }
     }
@@ -80,7 +80,8 @@ pub(crate) struct EpochSteps {
 
 /// Batches of one size.
 pub(crate) struct Batches {
-    pub executable: Executable,
+    /// Number of the plan in the engine.
+    pub plan: usize,
     pub size: usize,
     /// In an epoch.
     pub count: u64,
@@ -97,29 +98,33 @@ pub(crate) struct Places {
 }
 
 impl EpochSteps {
+    /// The steps, and the engine that runs them.
     pub fn new(
         model: &dyn Module,
         settings: &Settings,
         material: &Material,
         epochs: usize,
-        memory: &mut Memory,
-        options: Options,
-    ) -> Result<EpochSteps, TrainError> {
+        machine: Machine,
+    ) -> Result<(EpochSteps, Engine), TrainError> {
         let form = material.form();
         if form.is_empty() {
             return Err(TrainError::Setting("there are no rows to train on".into()));
         }
         let updates = settings.updates(form.rows, epochs);
         let batch = settings.batch_size.clamp(1, form.rows.max(1));
-        let arrival = if material.resident().is_some() { Arrival::Gathered } else { Arrival::Given };
+        let arrival = Arrival::of(material);
+        let mut plans = Vec::new();
         let mut compiled = |size: usize, count: usize| match size * count {
             0 => Ok(None),
             _ => {
                 let plan = plan_step(model, settings, &form, arrival, size, updates)?;
-                Batches::new(Executable::new(plan, memory, options)?, size, count as u64).map(Some)
+                let places = Places::of(&plan)?;
+                plans.push(plan);
+                Ok::<_, TrainError>(Some(Batches { plan: plans.len() - 1, size, count: count as u64, places }))
             }
         };
-        Ok(EpochSteps { full: compiled(batch, form.rows / batch)?, last: compiled(form.rows % batch, 1)? })
+        let steps = EpochSteps { full: compiled(batch, form.rows / batch)?, last: compiled(form.rows % batch, 1)? };
+        Ok((steps, Engine::new(plans, settings.seed, &tables(material), machine)?))
     }
 
     pub fn per_epoch(&self) -> u64 {
@@ -127,18 +132,27 @@ impl EpochSteps {
     }
 }
 
-impl Batches {
-    fn new(executable: Executable, size: usize, count: u64) -> Result<Batches, TrainError> {
+impl Arrival {
+    /// Gathered where all rows are in memory.
+    pub fn of(material: &Material) -> Arrival {
+        match material {
+            Material::Resident(_) => Arrival::Gathered,
+            Material::Loaded(_) => Arrival::Given,
+        }
+    }
+}
+
+impl Places {
+    fn of(plan: &Plan) -> Result<Places, TrainError> {
         let place = |name: &str| {
             let missing = || TrainError::Setting(format!("internal error: the step has no output {name:?}"));
-            executable.output(name).ok_or_else(missing)
+            plan.outputs.iter().position(|o| o.0 == name).ok_or_else(missing)
         };
         let (loss, grad_norm, rate) = (place("loss")?, place("grad_norm")?, place("lr")?);
-        let named = executable.plan().outputs.iter().enumerate();
+        let named = plan.outputs.iter().enumerate();
         let gradients =
             named.filter_map(|(i, (name, _))| Some((name.strip_prefix("probe.grad.")?.to_owned(), i))).collect();
-        let places = Places { loss, grad_norm, rate, gradients };
-        Ok(Batches { executable, size, count, places })
+        Ok(Places { loss, grad_norm, rate, gradients })
     }
 }
 

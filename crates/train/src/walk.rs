@@ -1,4 +1,6 @@
 //! Feeds the rows of an epoch to the step and watches every result. Nothing here allocates, but for a failure's name.
+//!
+//! A GPU has some hundred steps under way when the walk says stop. They happen, so they are counted, and the walk hears of each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -54,10 +56,17 @@ pub(crate) struct View<'a> {
 pub(crate) struct Seen {
     pub lr: f64,
     pub grad_norm: f64,
-    /// The first value that is not finite.
-    pub trouble: Option<String>,
+    pub trouble: Option<Trouble>,
     /// Why there is no next batch.
     pub failure: Option<DataError>,
+}
+
+/// The first value that is not finite, whatever came after it.
+pub(crate) struct Trouble {
+    pub what: String,
+    /// Steps taken by then.
+    pub step: u64,
+    pub lr: f64,
 }
 
 impl View<'_> {
@@ -98,10 +107,12 @@ impl Driver for Walk<'_, '_> {
         p.loss_rows += self.size as u64;
         p.first_loss.get_or_insert(loss as f64);
         if !(loss.is_finite() && grad_norm.is_finite()) {
-            self.seen.trouble = Some(first_trouble(loss, outputs, self.places));
+            let (step, lr) = (p.step, self.seen.lr);
+            let what = || first_trouble(loss, outputs, self.places);
+            self.seen.trouble.get_or_insert_with(|| Trouble { what: what(), step, lr });
             return Flow::Stop;
         }
-        if self.view.stopped() {
+        if self.seen.trouble.is_some() || self.view.stopped() {
             return Flow::Stop;
         }
         if step.is_multiple_of(LOOK_EVERY) {

@@ -39,6 +39,21 @@ impl Weights {
 }
 
 impl Weights {
+    /// Each parameter by its own name, with shape and values as a person sees them; `memory` knows how they are stored.
+    pub fn joined(&self, memory: &Memory) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+        let stored = |leaf: &str| self.tensors.iter().find(|(name, _)| name == leaf).map(|(_, v)| v.as_slice());
+        let joined = |name: String| memory.joined(&name, stored).map(|(shape, values)| (name, shape, values));
+        memory.parameters().into_iter().filter_map(joined).collect()
+    }
+
+    /// The inverse; `None` where a name or a size is not what `memory` knows.
+    pub fn parted(memory: &Memory, joined: Vec<(&str, &[f32])>) -> Option<Weights> {
+        let parted = joined.into_iter().map(|(name, values)| memory.parted(name, values));
+        let mut tensors = parted.collect::<Option<Vec<_>>>()?.concat();
+        tensors.sort_by(|a, b| a.0.cmp(&b.0));
+        Some(Weights { tensors })
+    }
+
     /// Whether both have the same tensors of the same sizes.
     pub fn fits(&self, other: &Weights) -> bool {
         let shape =

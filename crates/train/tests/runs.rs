@@ -30,7 +30,8 @@ fn wishes(folder: &Path) -> Wishes {
 }
 
 fn run(training: &Training, out: &Path, threads: usize) -> Report {
-    let options = RunOptions { out: Some(out.to_owned()), cpu: Options { threads, isa: None }, checkpoint_every: None };
+    let options =
+        RunOptions { out: Some(out.to_owned()), cpu: Options { threads, isa: None }, ..RunOptions::default() };
     training.run(&options, &mut Silent, &AtomicBool::new(false)).unwrap()
 }
 
