@@ -1,7 +1,9 @@
 //! `citius plan`: the compiled training step, with costs, without training.
 
+use citius_cuda::{CudaError, Dump, Schedule, Team, read_through_transposes, suggested_team};
 use citius_nn::Module;
-use citius_train::{Arrival, Training, count, plan_step};
+use citius_plan::Plan;
+use citius_train::{Arrival, Device, TrainError, Training, count, plan_step};
 use clap::Args;
 
 use crate::args::WishArgs;
@@ -17,22 +19,94 @@ pub struct PlanArgs {
 
 const EXAMPLES: &str = "Examples:
   citius plan
-  citius plan houses.csv --target price --hidden 256,256 --batch-size 128";
+  citius plan houses.csv --target price --hidden 256,256 --batch-size 128
+  citius plan --device cuda                         and how a GPU runs it; works without one";
 
 pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     args.wishes.machine.options()?;
-    let Training { problem, settings, choices, .. } = Training::new(args.wishes.wishes()?)?;
+    let wishes = args.wishes.wishes()?;
+    // nothing is timed here, so what is left open is the processor
+    let device = wishes.device.unwrap_or(Device::Cpu);
+    let Training { problem, settings, choices, .. } = Training::new(wishes)?;
     screen::show_choices(Sink::Stdout, &choices);
     let form = problem.train.form();
-    let model = settings.model(form.width, form.outputs());
+    let model = settings.model_for(device, form.width, form.outputs());
     let batch = settings.batch_size.clamp(1, form.rows.max(1));
     let updates = settings.updates(form.rows, settings.epochs);
-    let arrival = if problem.train.resident().is_some() { Arrival::Gathered } else { Arrival::Given };
-    let plan = plan_step(&model, &settings, &form, arrival, batch, updates)?;
+    let plan = plan_step(&model, &settings, &form, Arrival::of(&problem.train), batch, updates)?;
     let steps = form.rows.div_ceil(batch);
     line(Sink::Stdout, "");
     line(Sink::Stdout, &format!("{}: the step of {batch} rows, {} times an epoch", model.describe(), count(steps)));
     line(Sink::Stdout, "");
     line(Sink::Stdout, plan.to_string().trim_end());
+    if let Device::Cuda(index) = device {
+        let (name, multiprocessors) = gpu(index)?;
+        line(Sink::Stdout, "");
+        line(Sink::Stdout, &name);
+        line(Sink::Stdout, "");
+        line(Sink::Stdout, &on_a_gpu(&plan, multiprocessors));
+    }
     Ok(Done::Well)
+}
+
+/// Of an H200.
+const MULTIPROCESSORS: usize = 132;
+
+/// The GPU that the step is scheduled for, in words, and its size.
+fn gpu(index: usize) -> Result<(String, usize), TrainError> {
+    match citius_cuda::Device::open(index) {
+        Ok(gpu) => {
+            let name = format!("on the {}, {} multiprocessors", gpu.name, gpu.multiprocessors);
+            Ok((name, gpu.multiprocessors))
+        }
+        Err(error @ CudaError::NoSuchDevice { .. }) => Err(error.into()),
+        Err(_) => {
+            let name =
+                format!("as an H200 would run it, {MULTIPROCESSORS} multiprocessors; there is no GPU to ask here");
+            Ok((name, MULTIPROCESSORS))
+        }
+    }
+}
+
+/// The schedule, and what it may take.
+fn on_a_gpu(plan: &Plan, multiprocessors: usize) -> String {
+    let plan = read_through_transposes(plan);
+    let schedule = Schedule::new(&plan, suggested_team(&plan, multiprocessors));
+    let total = plan.total();
+    let estimate = Estimate::new(schedule.barriers(), total.flops, total.bytes, schedule.team);
+    format!("{}{}", Dump(&schedule, &plan), estimate.text())
+}
+
+/// Microseconds of a step, roughly: barriers, and the longer of arithmetic and memory.
+struct Estimate {
+    barriers: f64,
+    arithmetic: f64,
+    memory: f64,
+}
+
+impl Estimate {
+    /// Across the device.
+    const BARRIER_US: f64 = 1.0;
+    /// FLOP per µs of a multiprocessor: 128 multiply-adds a cycle at 1.7 GHz, of which small tiles reach a quarter.
+    const FLOPS: f64 = 0.25 * 128.0 * 2.0 * 1700.0;
+    /// Bytes per µs that reach a multiprocessor: 64 a cycle.
+    const BYTES: f64 = 64.0 * 1700.0;
+
+    fn new(barriers: usize, flops: usize, bytes: usize, team: Team) -> Estimate {
+        let share = |amount: usize, rate: f64| amount as f64 / (rate * team.blocks.max(1) as f64);
+        Estimate {
+            barriers: barriers as f64 * Estimate::BARRIER_US,
+            arithmetic: share(flops, Estimate::FLOPS),
+            memory: share(bytes, Estimate::BYTES),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Estimate { barriers, arithmetic, memory } = *self;
+        let whole = barriers + arithmetic.max(memory);
+        format!(
+            "estimate: {whole:.1} µs a step; {barriers:.1} µs of barriers, and the longer of {arithmetic:.1} µs of \
+             arithmetic and {memory:.1} µs of memory"
+        )
+    }
 }
