@@ -121,9 +121,56 @@ fn the_plan_is_printed_without_training() {
 }
 
 #[test]
+fn the_plan_of_a_gpu_needs_none() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    let out = folder.works("plan houses.csv --hidden 64,64 --batch-size 16 --device cuda").out;
+    for said in ["calls in", "level 0", "level 1", "barriers a step", "estimate:", "µs a step"] {
+        assert!(out.contains(said), "{said}: {out}");
+    }
+    assert_eq!(out.contains("as an H200 would run it"), citius_cuda::Device::open(0).is_err(), "{out}");
+    assert!(!folder.works("plan houses.csv").out.contains("level 0"));
+}
+
+/// With a GPU it runs there; without one the message says what is missing, and nothing is begun.
+#[test]
+fn a_device_by_name() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.write("run.toml", "device = \"cuda\"\n");
+    for words in ["train houses.csv --epochs 2 --out m --device cuda", "train houses.csv --out m --config run.toml"] {
+        match citius_cuda::Device::open(0) {
+            Ok(_) => assert!(folder.works(words).out.contains("device     cuda")),
+            Err(error) => {
+                assert_eq!(folder.fails(2, words), format!("error: {error}\n"));
+                assert!(!folder.path("m").exists());
+            }
+        }
+    }
+    if !citius_cuda::Device::has_driver() {
+        assert!(folder.fails(2, "train --device cuda").contains("no NVIDIA driver"));
+        assert!(folder.fails(1, "bench --device cuda --workloads regress").contains("no NVIDIA driver"));
+        let out = folder.works("train houses.csv --epochs 2 --out auto").out;
+        assert!(out.contains("device     cpu  (no NVIDIA driver)"), "{out}");
+    }
+    let told = folder.works("train houses.csv --epochs 2 --out told --config run.toml --device cpu --json");
+    let report: Value = serde_json::from_str(told.out.trim()).unwrap();
+    assert!(report["device"] == "cpu" && report["hardware"].is_string(), "{report}");
+    assert!(told.err.contains("device     cpu  (as told)"), "{}", told.err);
+    for wrong in ["gpu", "cuda:x"] {
+        let said = folder.fails(2, &format!("train houses.csv --device {wrong}"));
+        assert!(said.contains("auto, cpu, cuda, or cuda:1"), "{said}");
+    }
+    for command in ["train", "plan", "bench"] {
+        let help = folder.works(&format!("{command} --help")).out;
+        assert!(help.contains("Machine") && help.contains("--device <auto|cpu|cuda|cuda:N>"), "{help}");
+    }
+}
+
+#[test]
 fn help_has_examples_and_usage_errors_have_code_2() {
     let folder = Folder::new();
-    for command in ["train", "predict", "eval", "plan"] {
+    for command in ["train", "predict", "eval", "plan", "bench"] {
         let help = folder.works(&format!("{command} --help")).out;
         assert!(help.contains("Examples:"), "{help}");
     }
@@ -162,7 +209,7 @@ fn interrupted_and_resumed() {
     assert_eq!(stopped.code, 130, "{}{}", stopped.out, stopped.err);
     assert!(stopped.out.contains("citius train --resume pieces"), "{}", stopped.out);
     folder.fails(2, "train --resume pieces --lr 0.1");
-    folder.works("train --resume pieces --threads 1");
+    folder.works("train --resume pieces --threads 1 --device cpu");
     let weights = |name: &str| fs::read(folder.path(name).join("model.safetensors")).unwrap();
     assert!(weights("whole") == weights("pieces"));
 }

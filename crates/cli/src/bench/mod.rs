@@ -18,13 +18,18 @@ use citius_train::{Device, Workers};
 use workload::Workload;
 
 #[derive(clap::Args, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct BenchArgs {
     #[command(subcommand)]
     command: Option<Part>,
     #[command(flatten)]
     steps: StepArgs,
 }
+
+const EXAMPLES: &str = "Examples:
+  citius bench
+  citius bench --device cuda --workloads mnist
+  citius bench loader";
 
 #[derive(clap::Subcommand, Debug)]
 enum Part {
@@ -43,17 +48,17 @@ pub struct StepArgs {
     /// With `--variant loader`: threads that fill batches besides the caller's, or auto
     #[arg(long, default_value = "auto")]
     pub workers: Workers,
-    /// auto, cpu, cuda, or cuda:1 for the second GPU
-    #[arg(long, default_value = "cpu")]
+    /// Where the steps run: cpu, cuda (an NVIDIA GPU), cuda:1 (the second), or auto, the faster of both
+    #[arg(long, value_name = "auto|cpu|cuda|cuda:N", help_heading = "Machine", default_value = "cpu")]
     pub device: Device,
     /// Threads to use; 0 takes as many as turn out fastest
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, help_heading = "Machine", default_value_t = 0)]
     pub threads: usize,
     /// Seconds to spend on each workload
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
     /// Instruction set to use instead of the best one here
-    #[arg(long, value_enum)]
+    #[arg(long, help_heading = "Machine", value_enum)]
     pub isa: Option<IsaName>,
     /// One JSON object per workload instead of the table
     #[arg(long)]

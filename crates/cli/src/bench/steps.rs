@@ -11,6 +11,8 @@ use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
 use citius_plan::Plan;
 use citius_train::{Device, Engine, Machine, Workers, fill_from};
 
+use crate::screen::{self, Sink};
+
 use super::workload::{SEED, Workload};
 use super::{IsaName, StepArgs, Variant, median, rounded};
 
@@ -30,10 +32,36 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
     }
     for &workload in &args.workloads {
         let data = Arc::new(workload.data(args.mnist.as_deref())?);
-        let result = measure(workload, args, &data, machine, budget)?;
+        let result = match args.device {
+            Device::Auto => faster(workload, args, &data, machine, budget)?,
+            _ => measure(workload, args, &data, machine, budget)?,
+        };
         println!("{}", if args.json { result.json()? } else { result.row() });
     }
     Ok(())
+}
+
+/// On the processor and, where there is one, on a GPU; the faster counts.
+fn faster(
+    workload: Workload,
+    args: &StepArgs,
+    data: &Arc<Dataset>,
+    machine: Machine,
+    budget: Duration,
+) -> Result<Measured, String> {
+    let on = |device| measure(workload, args, data, Machine { device, ..machine }, budget);
+    let cpu = on(Device::Cpu)?;
+    if !citius_cuda::Device::has_driver() {
+        return Ok(cpu);
+    }
+    match on(Device::Cuda(0)) {
+        Ok(gpu) if gpu.us_per_step < cpu.us_per_step => Ok(gpu),
+        Ok(_) => Ok(cpu),
+        Err(problem) => {
+            screen::line(Sink::Stderr, &format!("{}: on the processor alone: {problem}", workload.name()));
+            Ok(cpu)
+        }
+    }
 }
 
 /// Trains until the budget is spent, at least two epochs after the first; the median of those counts.
