@@ -24,6 +24,12 @@ pub static CHORES: &[Chore] = &[
         run: bench,
     },
     Chore {
+        name: "gpu",
+        takes: "[--python P] --mnist DIR …",
+        does: "the tests that need an NVIDIA GPU, then Citius on it beside JAX and PyTorch",
+        run: gpu,
+    },
+    Chore {
         name: "uci", takes: "[--python P] …", does: "zero configuration on the UCI tables, all splits", run: uci
     },
     Chore {
@@ -44,6 +50,12 @@ fn bench(words: &[String]) -> Result<(), String> {
     cargo(&["build", "--release"])?;
     // the interpreter with torch and jax is the peers'; the script itself runs on any
     python(None, "bench/compare.py", words)
+}
+
+fn gpu(words: &[String]) -> Result<(), String> {
+    cargo(&["test", "--release", "-p", "citius-testkit", "--test", "cuda", "--", "--ignored"])?;
+    cargo(&["build", "--release"])?;
+    python(None, "bench/gpu.py", words)
 }
 
 fn uci(words: &[String]) -> Result<(), String> {
