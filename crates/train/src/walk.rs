@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Driver, Flow, Outputs, Slots};
+use citius_cpu::{Driver, Flow, Outputs, Plain, Slots, widest};
 use citius_data::{DataError, Loader, Order};
 
 use crate::events::{Event, Listener};
@@ -81,7 +81,7 @@ impl Driver for Walk<'_, '_> {
             Bringer::Order { order, drawn, first, start } => {
                 let Some(slot) = slots.i32("rows") else { return };
                 let position = *start + (step - *first) * drawn.len() as u64;
-                fill(order, position as u32, drawn, slot);
+                widest(Draw { order, position: position as u32, rows: drawn, slot });
             }
             Bringer::Loader(loader) => loader.show_next(&mut |bytes| slots.will_read(bytes)),
         }
@@ -140,11 +140,21 @@ impl Walk<'_, '_> {
     }
 }
 
-#[inline(always)]
-fn fill(order: &Order, position: u32, rows: &mut [u32], slot: &mut [i32]) {
-    order.fill(position, rows);
-    for (to, from) in slot.iter_mut().zip(rows) {
-        *to = *from as i32;
+/// The rows of a batch.
+struct Draw<'a> {
+    order: &'a Order,
+    position: u32,
+    rows: &'a mut [u32],
+    slot: &'a mut [i32],
+}
+
+impl Plain for Draw<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.order.fill(self.position, self.rows);
+        self.slot.iter_mut().zip(self.rows).for_each(|(to, from)| *to = *from as i32);
     }
 }
 
