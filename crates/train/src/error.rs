@@ -55,10 +55,10 @@ impl TrainError {
         use CudaError::*;
         match self {
             TrainError::Setting(_) | TrainError::Config { .. } => true,
-            TrainError::Cuda(error) => matches!(
-                error,
-                NoDriver | NoDevice(_) | NoSuchDevice { .. } | OldDriver { .. } | OldDevice { .. } | NoCompiler
-            ),
+            // all others are about what is missing on this machine
+            TrainError::Cuda(error) => {
+                !matches!(error, Compile(_) | OutOfMemory { .. } | Input { .. } | Missing(_) | Plan(_) | Device { .. })
+            }
             _ => false,
         }
     }
