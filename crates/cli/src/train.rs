@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
-use citius_train::{Ending, Input, Problem, Report, RowsFrom, RunOptions, Training};
+use citius_train::{Device, Ending, Input, Problem, Report, RowsFrom, RunOptions, Training};
 use clap::Args;
 
 use crate::args::WishArgs;
@@ -47,8 +48,13 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
         cpu: args.wishes.machine.options()?,
         checkpoint_every: args.checkpoint_every.map(|n| n as usize),
     };
+    let mut opening = None;
     let training = match &args.resume {
-        None => Training::new(args.wishes.wishes()?)?,
+        None => {
+            let wishes = args.wishes.wishes()?;
+            opening = open_early(wishes.device);
+            Training::new(wishes)?
+        }
         Some(directory) => {
             let free = |flag: &String| ["--source", "--device"].contains(&flag.as_str());
             let changed: Vec<String> = args.wishes.flags().given().into_iter().filter(|flag| !free(flag)).collect();
@@ -61,6 +67,7 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
         }
     };
     let stop = interruption()?;
+    let _open = opening.map(JoinHandle::join);
     let report = training.run(&options, &mut Screen::new(sink), &stop)?;
     screen::show_report(sink, &report);
     screen::show_ending(sink, &report);
@@ -76,6 +83,14 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
         Ending::Diverged(_) => Done::Badly,
         Ending::Interrupted => Done::Interrupted,
     })
+}
+
+/// A GPU takes a while to open, and can do so while the data is read. What keeps it from opening is said when it is used.
+fn open_early(device: Option<Device>) -> Option<JoinHandle<Option<Arc<citius_cuda::Device>>>> {
+    match device {
+        Some(Device::Cuda(index)) => Some(std::thread::spawn(move || citius_cuda::Device::open(index).ok())),
+        Some(Device::Auto | Device::Cpu) | None => None,
+    }
 }
 
 /// A flag that Ctrl-C sets; pressed again, it ends the program at once.

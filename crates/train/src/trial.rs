@@ -1,9 +1,10 @@
 //! Which device a run takes: the one asked for, or the faster one, found by trying both on a throw-away copy of the model.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use citius_cpu::{Driver, Flow, Options, Outputs, Slots};
-use citius_cuda::CudaError;
+use citius_cuda::{CudaError, Device as Gpu};
 
 use crate::step::{Arrival, plan_step, tables};
 use crate::{Choice, Device, Engine, Machine, Material, Settings, TrainError};
@@ -16,10 +17,11 @@ const SPANS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(5
 const AT_A_TIME: f64 = 0.2;
 
 /// A device, and the reason for it.
-#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Decision {
     pub device: Device,
     pub choice: Choice,
+    /// Kept open from here on: opening it again would take as long again.
+    pub gpu: Option<Arc<Gpu>>,
 }
 
 /// What a run needs of its device.
@@ -31,17 +33,19 @@ pub(crate) struct Job<'a> {
 
 impl Decision {
     fn new(device: Device, why: impl Into<String>) -> Decision {
-        Decision { device, choice: Choice::new("device", device.to_string(), why) }
+        Decision { device, choice: Choice::new("device", device.to_string(), why), gpu: None }
+    }
+
+    fn on(gpu: Arc<Gpu>, device: Device, why: &str) -> Decision {
+        let why = format!("{why}: {}", gpu.name);
+        Decision { gpu: Some(gpu), ..Decision::new(device, why) }
     }
 
     /// `Err` when a GPU was asked for by name and cannot be had.
     pub fn of(asked: Device, job: &Job) -> Result<Decision, TrainError> {
         match asked {
             Device::Cpu => Ok(Decision::new(asked, "as told")),
-            Device::Cuda(index) => {
-                let gpu = citius_cuda::Device::open(index)?;
-                Ok(Decision::new(asked, format!("as told: {}", gpu.name)))
-            }
+            Device::Cuda(index) => Ok(Decision::on(Gpu::open(index)?, asked, "as told")),
             Device::Auto => job.faster(),
         }
     }
@@ -49,8 +53,8 @@ impl Decision {
     /// For a run that began on `before`: the same, if it is there.
     pub fn again(before: Device) -> Decision {
         let Device::Cuda(index) = before else { return Decision::new(Device::Cpu, "as the run began") };
-        match citius_cuda::Device::open(index) {
-            Ok(gpu) => Decision::new(before, format!("as the run began: {}", gpu.name)),
+        match Gpu::open(index) {
+            Ok(gpu) => Decision::on(gpu, before, "as the run began"),
             Err(error) => Decision::new(Device::Cpu, format!("the run began on {before}, but {}", missing(&error))),
         }
     }
@@ -58,7 +62,7 @@ impl Decision {
 
 impl Job<'_> {
     fn faster(&self) -> Result<Decision, TrainError> {
-        if !citius_cuda::Device::has_driver() {
+        if !Gpu::has_driver() {
             return Ok(Decision::new(Device::Cpu, missing(&CudaError::NoDriver)));
         }
         let (cpu, _) = self.step_seconds(Device::Cpu, u64::MAX)?;
@@ -70,11 +74,17 @@ impl Job<'_> {
             ));
         }
         let at_a_time = (AT_A_TIME / cpu).clamp(16.0, 4096.0) as u64;
-        let gpu = self.step_seconds(Device::Cuda(0), at_a_time).map_err(|error| match error {
+        let gpu = match Gpu::open(0) {
+            Ok(gpu) => gpu,
+            Err(error) => return Ok(Decision::new(Device::Cpu, missing(&error))),
+        };
+        let tried = self.step_seconds(Device::Cuda(0), at_a_time).map_err(|error| match error {
             TrainError::Cuda(error) => missing(&error),
             other => first_line(&other.to_string()),
         });
-        Ok(verdict(cpu, gpu))
+        let decision = verdict(cpu, tried);
+        let kept = (decision.device != Device::Cpu).then_some(gpu);
+        Ok(Decision { gpu: kept, ..decision })
     }
 
     /// Seconds of a step of full batches, and what it ran on.
