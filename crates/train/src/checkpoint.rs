@@ -272,7 +272,7 @@ mod tests {
         all(&mut expected);
 
         let mut first = fit(&settings, &train, true);
-        first.late(2);
+        first.pretence().late = 2;
         // 7 steps an epoch: in its middle; then beyond the last full batch
         for step in [3, 6, 7] {
             let end = first.epoch(&mut Silent, &AtomicBool::new(true)).unwrap();
@@ -296,7 +296,7 @@ mod tests {
         let train = rows();
         let diverged = |late: u64| {
             let mut fit = fit(&wild, &train, true);
-            fit.late(late);
+            fit.pretence().late = late;
             let EpochEnd::Diverged(divergence) = fit.epoch(&mut Silent, &AtomicBool::new(false)).unwrap() else {
                 panic!("it does not diverge")
             };

@@ -65,9 +65,8 @@ impl From<Options> for Machine {
 pub struct Engine {
     memory: Memory,
     place: Place,
-    /// Steps that still happen after the driver has said stop, as on a GPU.
     #[cfg(test)]
-    pub(crate) late: u64,
+    pub(crate) pretence: tests::Pretence,
 }
 
 enum Place {
@@ -99,7 +98,7 @@ impl Engine {
             memory,
             place,
             #[cfg(test)]
-            late: 0,
+            pretence: tests::Pretence::default(),
         })
     }
 
@@ -113,7 +112,14 @@ impl Engine {
         driver: &mut dyn Driver,
     ) -> Result<u64, TrainError> {
         #[cfg(test)]
-        let driver = &mut tests::Late { driver, stopped: false, steps: self.late };
+        let driver = &mut tests::Late { driver, stopped: false, steps: self.pretence.late };
+        #[cfg(test)]
+        if let Some(left) = self.pretence.fails_at.map(|at| at.saturating_sub(first)).filter(|left| *left < steps) {
+            let Place::Cpu(all) = &mut self.place else { unreachable!("tests pretend on the processor") };
+            all[which].run(&mut self.memory, inputs, first, left, driver)?;
+            let what = "an illegal memory access was encountered".to_owned();
+            return Err(citius_cuda::CudaError::Device { doing: "running a step", what }.into());
+        }
         match &mut self.place {
             Place::Cpu(all) => Ok(all[which].run(&mut self.memory, inputs, first, steps, driver)?),
             Place::Cuda { session, steps: all } => {
@@ -186,8 +192,17 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use citius_cpu::{Driver, Flow, Outputs, Slots};
+
+    /// Has the processor behave as a GPU might.
+    #[derive(Default)]
+    pub(crate) struct Pretence {
+        /// Steps that still happen after the driver has said stop.
+        pub late: u64,
+        /// The number of a step that is never taken.
+        pub fails_at: Option<u64>,
+    }
 
     /// Stops `steps` steps after its driver does.
     pub(super) struct Late<'a> {

@@ -228,8 +228,8 @@ impl<'a> Fit<'a> {
     }
 
     #[cfg(test)]
-    pub(crate) fn late(&mut self, steps: u64) {
-        self.engine.late = steps;
+    pub(crate) fn pretence(&mut self) -> &mut crate::engine::tests::Pretence {
+        &mut self.engine.pretence
     }
 
     /// How the batches are loaded, where they are.

@@ -471,3 +471,54 @@ fn next_free(stem: &str) -> Result<PathBuf, TrainError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Silent;
+
+    /// The last checkpoint stays as it is, one message says what happened, and the run can be taken up from there.
+    #[test]
+    fn a_gpu_that_fails_in_mid_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("points.csv");
+        let rows = (0..120).map(|i| format!("{},{},{}\n", i % 7, i % 11, (i % 7) * 2 - i % 11));
+        fs::write(&source, format!("a,b,y\n{}", rows.collect::<String>())).unwrap();
+        let wishes = Wishes {
+            source: Some(source),
+            epochs: Some(6),
+            batch_size: Some(16),
+            refit: Some(false),
+            ..Wishes::default()
+        };
+        let training = Training::new(wishes).unwrap();
+        let (options, stop) =
+            (RunOptions { checkpoint_every: Some(2), ..RunOptions::default() }, AtomicBool::new(false));
+        let fails = |out: &Path, at: u64| {
+            let Training { problem, settings, wishes, .. } = &training;
+            let machine = Machine::default();
+            let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale: (0.0, 1.0) };
+            let mut fit = Fit::new(training.model(Device::Cpu), settings, data, 6, machine).unwrap();
+            fit.pretence().fails_at = Some(at * fit.steps_per_epoch() + 2);
+            let log = Log { file: None, started: Instant::now(), listener: &mut Silent };
+            let (out, choices) = (created(out).unwrap(), Vec::new());
+            let saved = Instant::now();
+            let mut run =
+                Run { training: &training, options: &options, machine, choices, out, log, stop: &stop, saved };
+            let mut state = State::new(wishes, settings, Device::Cpu, problem.fingerprint());
+            run.train(&mut fit, &mut state, None).unwrap_err().to_string()
+        };
+        let early = fails(&folder.path().join("early"), 1);
+        assert!(early.contains("no checkpoint yet") && early.contains("illegal memory access"), "{early}");
+        assert_eq!(fs::read_dir(folder.path().join("early")).unwrap().count(), 0, "nothing is left behind");
+
+        let out = folder.path().join("late");
+        let late = fails(&out, 3);
+        assert!(late.contains("the GPU failed while running a step") && late.contains("--resume"), "{late}");
+        assert_eq!(State::load(&out).unwrap().0.progress.epoch, 2, "the last checkpoint");
+        let resumed = Training::resume(&out, None).unwrap().run(&RunOptions::default(), &mut Silent, &stop).unwrap();
+        let whole = RunOptions { out: Some(folder.path().join("whole")), ..RunOptions::default() };
+        let whole = training.run(&whole, &mut Silent, &stop).unwrap();
+        assert_eq!((resumed.epoch_losses, resumed.test), (whole.epoch_losses, whole.test));
+    }
+}
