@@ -183,7 +183,7 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::AtomicBool;
 
     use citius_data::{Dataset, Features, Target};
@@ -194,7 +194,7 @@ mod tests {
     use crate::{EpochEnd, FitData, Machine, Material, Silent};
 
     /// A layer wide enough for strips, an average, and gradients that accumulate: every kind of state.
-    fn settings() -> Settings {
+    pub fn settings() -> Settings {
         Settings {
             hidden: vec![64, 48],
             activation: Activation::Relu,
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn rows() -> Material {
+    pub fn rows() -> Material {
         let x: Vec<f32> = (0..200 * 64).map(|i| random::uniform(1, 1, i)).collect();
         let y = x.chunks(64).map(|row| row[0] - row[1]).collect();
         Material::Resident(

@@ -16,6 +16,9 @@ const SPANS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(5
 /// Seconds of steps that a GPU gets at a time, by the processor's measure; it takes no notice of the clock before they are done.
 const AT_A_TIME: f64 = 0.2;
 
+/// For the processor, which looks at the clock after every step.
+const MANY: u64 = 1 << 20;
+
 /// A device, and the reason for it.
 pub(crate) struct Decision {
     pub device: Device,
@@ -65,7 +68,7 @@ impl Job<'_> {
         if !Gpu::has_driver() {
             return Ok(Decision::new(Device::Cpu, missing(&CudaError::NoDriver)));
         }
-        let (cpu, _) = self.step_seconds(Device::Cpu, u64::MAX)?;
+        let (cpu, _) = self.step_seconds(Device::Cpu, MANY)?;
         let whole = cpu * self.steps() as f64;
         if whole < WORTH_A_GPU {
             return Ok(Decision::new(
@@ -169,6 +172,7 @@ impl Driver for Rehearsal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::tests::{rows, settings};
 
     #[test]
     fn the_faster_device_is_taken_and_both_times_are_said() {
@@ -180,5 +184,19 @@ mod tests {
         assert_eq!(cpu.choice.why, "1.7 µs a step, 4.0 µs on the NVIDIA H200");
         let without = verdict(1.0, Err(missing(&CudaError::NoCompiler)));
         assert!(without.device == Device::Cpu && without.choice.why.contains("libnvrtc"));
+    }
+
+    #[test]
+    fn a_rehearsal_times_the_step_of_the_run() {
+        let (settings, material) = (settings(), rows());
+        let job = Job { material: &material, settings: &settings, cpu: Options::default() };
+        assert_eq!(job.steps(), 7 * 4);
+        let (seconds, hardware) = job.step_seconds(Device::Cpu, MANY).unwrap();
+        assert!(seconds > 1e-7 && seconds < 0.1, "{seconds}");
+        assert!(!hardware.is_empty());
+        let open = Decision::of(Device::Auto, &job).unwrap();
+        // 28 steps are never worth a GPU
+        assert_eq!((open.device, open.choice.value.as_str()), (Device::Cpu, "cpu"));
+        assert!(open.choice.why.contains(if Gpu::has_driver() { "too short" } else { "no NVIDIA driver" }));
     }
 }
