@@ -1,8 +1,11 @@
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use citius_cpu::Inputs;
 use citius_plan::Plan;
+use serde::{Deserialize, Serialize};
 
 use crate::compile::{Cache, compile};
 use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
@@ -29,7 +32,8 @@ pub struct Options {
 }
 
 /// How exact large products are. Small steps are always computed in full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32 bits throughout.
     #[default]
@@ -38,6 +42,29 @@ pub enum Precision {
     Tf32,
     /// Activations and factors in bfloat16, sums in 32 bits; weights, gradients of weights and the optimiser stay in 32 bits.
     Bf16,
+}
+
+impl FromStr for Precision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Precision, String> {
+        match text {
+            "fp32" => Ok(Precision::Fp32),
+            "tf32" => Ok(Precision::Tf32),
+            "bf16" => Ok(Precision::Bf16),
+            _ => Err(format!("there is no precision \"{text}\": fp32, tf32 or bf16")),
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Precision::Fp32 => "fp32",
+            Precision::Tf32 => "tf32",
+            Precision::Bf16 => "bf16",
+        })
+    }
 }
 
 /// How a step is started.
@@ -106,13 +133,83 @@ pub(crate) struct Chunk {
 impl Executable {
     /// Generates and compiles the kernel and takes memory. Inputs that `inputs` has stay for every run; all others are fed.
     pub fn new(plan: Plan, session: &Session, inputs: &Inputs, options: Options) -> Result<Executable, CudaError> {
+        let [executable] = Executable::all([plan], session, inputs, options)?
+            .try_into()
+            .unwrap_or_else(|_| unreachable!("one plan, one executable"));
+        Ok(executable)
+    }
+
+    /// One for each plan. Their kernels are compiled side by side: that is what a cold start waits for.
+    pub fn all(
+        plans: impl IntoIterator<Item = Plan>,
+        session: &Session,
+        inputs: &Inputs,
+        options: Options,
+    ) -> Result<Vec<Executable>, CudaError> {
+        session.device.enter()?;
+        let designs: Vec<Design> =
+            plans.into_iter().map(|plan| Design::new(plan, session, inputs, options)).collect::<Result<_, _>>()?;
+        let capability = session.device.capability;
+        let images: Vec<_> = std::thread::scope(|scope| {
+            let compiling: Vec<_> = designs
+                .iter()
+                .map(|design| scope.spawn(|| Cache::usual().get(&design.text, capability, compile)))
+                .collect();
+            let panicked = || CudaError::Compile("the compiler panicked".into());
+            compiling.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
+        });
+        let bound = designs.into_iter().zip(images).map(|(design, image)| design.bind(image?, session, options));
+        bound.collect()
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Cycles spent so far, [group][part]: part `n` is call `n` of the plan, 900 + 2·l the work of level `l`, 901 + 2·l its barrier.
+    pub fn ticks(&self) -> Result<Vec<Vec<i64>>, CudaError> {
+        let Some(ticks) = &self.ticks else { return Ok(Vec::new()) };
+        let mut bytes = vec![0; self.schedule.team.size() * 8192];
+        ticks.read(0, &mut bytes)?;
+        let number = |b: &[u8]| i64::from_le_bytes(b.try_into().unwrap_or_default());
+        Ok(bytes.chunks(8192).map(|block| block.chunks(8).map(number).collect()).collect())
+    }
+
+    /// Where the time of all runs so far went.
+    pub fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
+    /// Whether the kernel came from the cache on disk.
+    pub fn from_cache(&self) -> bool {
+        self.from_cache
+    }
+
+    /// Index of a named output.
+    pub fn output(&self, name: &str) -> Option<usize> {
+        self.plan.outputs.iter().position(|o| o.0 == name)
+    }
+}
+
+/// A plan on its way: scheduled, laid out and rendered.
+struct Design {
+    plan: Plan,
+    schedule: Schedule,
+    layout: Layout,
+    text: String,
+}
+
+impl Design {
+    fn new(plan: Plan, session: &Session, inputs: &Inputs, options: Options) -> Result<Design, CudaError> {
         citius_plan::verify(&plan).map_err(CudaError::Plan)?;
         let mut plan = read_through_transposes(&plan);
-        let device = session.device.clone();
-        device.enter()?;
+        let device = &session.device;
         let team = options.team.unwrap_or_else(|| suggested_team(&plan, device.multiprocessors));
-        let team =
-            Team { blocks: team.blocks.clamp(1, device.multiprocessors).min(device.most_blocks(team.blocks)), ..team };
+        let blocks = team.blocks.clamp(1, device.multiprocessors).min(device.most_blocks(team.blocks));
         let is_bound = |name: &str| inputs.find(name).is_some();
         let (mut half, mut schedule) = (BTreeSet::new(), None);
         // who names a team wants it
@@ -121,10 +218,21 @@ impl Executable {
             schedule = Some(Schedule::in_levels(&large.plan, &large.library, device.multiprocessors));
             (plan, half) = (large.plan, large.half);
         }
-        let schedule = schedule.unwrap_or_else(|| Schedule::new(&plan, team));
+        let schedule = schedule.unwrap_or_else(|| Schedule::new(&plan, Team { blocks, ..team }));
         let layout = Layout::new(&plan, &schedule, &session.places, &is_bound, &half, device.block_bytes);
         let text = source::render(&plan, &schedule, &layout, &session.places, options.timed);
-        let (image, from_cache) = Cache::usual().get(&text, device.capability, compile)?;
+        Ok(Design { plan, schedule, layout, text })
+    }
+
+    /// Loads the kernel and takes memory.
+    fn bind(
+        self,
+        (image, from_cache): (Vec<u8>, bool),
+        session: &Session,
+        options: Options,
+    ) -> Result<Executable, CudaError> {
+        let Design { plan, schedule, layout, .. } = self;
+        let (device, team) = (session.device.clone(), schedule.team);
         let module = Module::load(&device, &image)?;
         let chip_bytes = layout.chip_bytes(&session.places);
         let form = match schedule.by_levels() {
@@ -184,38 +292,6 @@ impl Executable {
             from_cache,
             device,
         })
-    }
-
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    pub fn schedule(&self) -> &Schedule {
-        &self.schedule
-    }
-
-    /// Cycles spent so far, [group][part]: part `n` is call `n` of the plan, 900 + 2·l the work of level `l`, 901 + 2·l its barrier.
-    pub fn ticks(&self) -> Result<Vec<Vec<i64>>, CudaError> {
-        let Some(ticks) = &self.ticks else { return Ok(Vec::new()) };
-        let mut bytes = vec![0; self.schedule.team.size() * 8192];
-        ticks.read(0, &mut bytes)?;
-        let number = |b: &[u8]| i64::from_le_bytes(b.try_into().unwrap_or_default());
-        Ok(bytes.chunks(8192).map(|block| block.chunks(8).map(number).collect()).collect())
-    }
-
-    /// Where the time of all runs so far went.
-    pub fn ledger(&self) -> Ledger {
-        self.ledger
-    }
-
-    /// Whether the kernel came from the cache on disk.
-    pub fn from_cache(&self) -> bool {
-        self.from_cache
-    }
-
-    /// Index of a named output.
-    pub fn output(&self, name: &str) -> Option<usize> {
-        self.plan.outputs.iter().position(|o| o.0 == name)
     }
 }
 

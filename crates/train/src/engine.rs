@@ -89,8 +89,7 @@ impl Engine {
                 let device = citius_cuda::Device::open(index)?;
                 let mut session = citius_cuda::Session::new(device, &plans)?;
                 session.upload(&memory)?;
-                let bind = |plan| citius_cuda::Executable::new(plan, &session, inputs, machine.cuda);
-                let steps = plans.into_iter().map(bind).collect::<Result<_, _>>()?;
+                let steps = citius_cuda::Executable::all(plans, &session, inputs, machine.cuda)?;
                 Place::Cuda { session: Box::new(session), steps }
             }
         };
@@ -164,6 +163,14 @@ impl Engine {
     /// Index of a named output of plan `which`.
     pub fn output(&self, which: usize, name: &str) -> Option<usize> {
         self.plan(which).outputs.iter().position(|o| o.0 == name)
+    }
+
+    /// Where the time of plan `which` went, on a GPU.
+    pub fn ledger(&self, which: usize) -> Option<citius_cuda::Ledger> {
+        match &self.place {
+            Place::Cpu(_) => None,
+            Place::Cuda { steps, .. } => Some(steps[which].ledger()),
+        }
     }
 
     /// Threads of the processor, or groups of threads of the GPU, in use for plan `which`.

@@ -109,6 +109,9 @@ struct Stretch<'a> {
 /// Every thread takes one element at a time.
 fn ones(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(usize, &Fold)]) {
     let Stretch { width, row, col, warps } = *stretch;
+    // twice is enough to have loads under way, and more is only more to compile
+    let turns = (place.per_unit * width).div_ceil(warps * 32);
+    text.line(format!("#pragma unroll {}", turns.clamp(1, 2)));
     let head = format!("for (Index e = r0 * {width} + tid; e < r1 * {width}; e += {})", warps * 32);
     text.block(head, |text| {
         render(text, &l.program, |i| loaded(&l.operands[i], place.outer, row, col), "", |_, _| String::new());
@@ -182,11 +185,13 @@ fn fours(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(
 
 /// A warp takes a row at a time.
 fn rows(text: &mut Text, l: &Loop, place: &Place) {
+    text.line("#pragma unroll 1");
     text.block("for (Index row = r0 + warp; row < r1; row += WARPS)", |text| {
         for (i, fold) in l.folds.iter().enumerate() {
             text.line(format!("float fold{i} = {};", identity(fold.kind)));
         }
         let cols = l.cols;
+        text.line(if cols > 256 { "#pragma unroll 4" } else { "#pragma unroll 1" });
         text.block(format!("for (int c = lane; c < {}; c += 32)", cols.next_multiple_of(32)), |text| {
             text.line(format!("const bool inside = c < {cols};"));
             text.line(format!("const int col = inside ? c : {};", cols.saturating_sub(1)));

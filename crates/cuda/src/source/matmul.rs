@@ -320,6 +320,7 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
     if slices > 1 {
         sync.inside(text);
         let size = tile.rows * tile.cols;
+        text.line("#pragma unroll 1");
         text.block(format!("for (int o = tid; o < {size}; o += THREADS)"), |text| {
             text.line("float sum = shared[o];");
             let left = slices / tile.in_warp();

@@ -114,11 +114,13 @@ __device__ __forceinline__ float max_of_warp(float x) {
 // what the units of a loop left, added up by one warp
 __device__ __forceinline__ float sum_of_parts(const float* parts, int n) {
     float x = 0;
+#pragma unroll 2
     for (int i = threadIdx.x % 32; i < n; i += 32) x += parts[i];
     return sum_of_warp(x);
 }
 __device__ __forceinline__ float max_of_parts(const float* parts, int n) {
     float x = MINUS_INFINITY;
+#pragma unroll 2
     for (int i = threadIdx.x % 32; i < n; i += 32) x = larger(x, parts[i]);
     return max_of_warp(x);
 }

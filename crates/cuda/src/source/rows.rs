@@ -24,6 +24,7 @@ pub fn gather(text: &mut Text, g: &Gather, buffers: &[Buffer]) {
     // four bytes at once where rows begin at multiples of four
     if from == DType::U8 && to == DType::F32 && width.is_multiple_of(4) {
         let quarter = width / 4;
+        text.line("#pragma unroll 2");
         text.block(format!("for (Index e = r0 * {quarter} + tid; e < r1 * {quarter}; e += THREADS)"), |text| {
             text.line(format!("const Index row = e / {quarter}, col = e % {quarter};"));
             index(text, g, "row");
@@ -34,6 +35,7 @@ pub fn gather(text: &mut Text, g: &Gather, buffers: &[Buffer]) {
         });
         return;
     }
+    text.line("#pragma unroll 2");
     text.block(format!("for (Index e = r0 * {width} + tid; e < r1 * {width}; e += THREADS)"), |text| {
         text.line(format!("const Index row = e / {0}, col = e % {0};", width.max(1)));
         index(text, g, "row");

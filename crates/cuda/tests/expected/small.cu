@@ -6,6 +6,7 @@ static __device__ __noinline__ void fibre0(const Args& args, char* scratch, char
     // constant  # schedules.rs:30
     {
         if (warp < 1) {
+            #pragma unroll 1
             for (Index e = r0 * 1 + tid; e < r1 * 1; e += 32) {
                 const float v0 = 1e-3f;
                 f32(mem13)[0] = v0;
@@ -95,6 +96,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
     {
         if (warp < 1) {
             float fold0 = 0.0f;
+            #pragma unroll 1
             for (Index e = r0 * 1 + tid; e < r1 * 1; e += 32) {
                 const float v0 = f32(mem7)[e];
                 const float v1 = f32(mem8)[0];
@@ -142,6 +144,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
     {
         if (warp < 1) {
             float fold0 = 0.0f;
+            #pragma unroll 1
             for (Index e = r0 * 1 + tid; e < r1 * 1; e += 32) {
                 const float v0 = f32(mem14)[e];
                 fold0 = fold0 + v0;
@@ -262,6 +265,7 @@ static __device__ __noinline__ void fibre5(const Args& args, char* scratch, char
     sync_group();
     {
         if (warp < 1) {
+            #pragma unroll 1
             for (Index e = r0 * 1 + tid; e < r1 * 1; e += 32) {
                 const float v0 = f32(mem11)[0];
                 const float v1 = 1.25e-1f;
@@ -336,6 +340,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
             float fold0 = 0.0f;
             float fold1 = 0.0f;
             float fold2 = 0.0f;
+            #pragma unroll 1
             for (Index e = r0 * 12 + tid; e < r1 * 12; e += 32) {
                 const float v0 = f32(mem16)[e];
                 const float v1 = v0 * v0;
@@ -385,6 +390,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
             float fold0 = 0.0f;
             float fold1 = 0.0f;
             float fold2 = 0.0f;
+            #pragma unroll 1
             for (Index e = r0 * 4 + tid; e < r1 * 4; e += 32) {
                 const float v0 = f32(mem18)[e];
                 const float v1 = v0 * v0;
@@ -438,6 +444,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
             float fold0 = 0.0f;
             float fold1 = 0.0f;
             float fold2 = 0.0f;
+            #pragma unroll 1
             for (Index e = r0 * 4 + tid; e < r1 * 4; e += 32) {
                 const float v0 = f32(mem20)[e];
                 const float v1 = v0 * v0;
@@ -485,6 +492,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
     sync_group();
     {
         if (warp < 1) {
+            #pragma unroll 1
             for (Index e = r0 * 1 + tid; e < r1 * 1; e += 32) {
                 const float v0 = f32(mem17)[0];
                 const float v1 = f32(mem19)[0];
@@ -508,6 +516,7 @@ static __device__ __noinline__ void fibre7(const Args& args, char* scratch, char
     
     // gather_rows  # schedules.rs:27
     {
+        #pragma unroll 2
         for (Index e = r0 * 1 + tid; e < r1 * 1; e += THREADS) {
             const Index row = e / 1, col = e % 1;
             const u32 at = (u32)i32(mem1)[row];
@@ -525,6 +534,7 @@ static __device__ __noinline__ void fibre8(const Args& args, char* scratch, char
     
     // gather_rows  # schedules.rs:23
     {
+        #pragma unroll 2
         for (Index e = r0 * 3 + tid; e < r1 * 3; e += THREADS) {
             const Index row = e / 3, col = e % 3;
             const u32 at = (u32)i32(mem1)[row];
