@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use citius_cpu::{Isa, Options};
 use citius_data::OnError;
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig};
-use citius_train::{Bytes, Device, Wishes, Workers};
+use citius_train::{Bytes, Device, Precision, Wishes, Workers};
 use clap::Args;
 
 use crate::bench::IsaName;
@@ -137,12 +137,15 @@ struct ModelArgs {
 }
 
 #[derive(Args, Clone, Copy)]
-#[command(next_help_heading = "Machine (changes the speed, not the numbers; devices differ in rounding)")]
+#[command(next_help_heading = "Machine (changes the speed; devices and precisions differ in rounding)")]
 pub struct MachineArgs {
     /// Where the steps run: cpu, cuda (an NVIDIA GPU), cuda:1 (the second), or auto, which tries both and takes the
     /// faster [default: auto]
     #[arg(long, value_name = "auto|cpu|cuda|cuda:N")]
     pub device: Option<Device>,
+    /// Large products on a GPU: fp32, tf32, or bf16 with weights and sums in 32 bits [default: fp32]
+    #[arg(long, value_name = "fp32|tf32|bf16")]
+    pub precision: Option<Precision>,
     /// Threads to use; 0 takes as many as turn out fastest
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
@@ -195,6 +198,7 @@ impl WishArgs {
             refit: m.refit,
             seed: m.seed,
             device: self.machine.device,
+            precision: self.machine.precision,
             ..d.reading.wishes()
         }
     }

@@ -9,6 +9,8 @@ use citius_data::{OnError, PrepareOptions};
 use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig, name_or_table};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use citius_cuda::Precision;
+
 use crate::{Device, TrainError};
 
 macro_rules! wishes {
@@ -108,6 +110,8 @@ wishes! {
     seed: u64,
     /// Where the steps run; `auto` or open: on the faster device.
     device: Device,
+    /// Of large products on a GPU: `fp32`, `tf32` or `bf16`.
+    precision: Precision,
 }
 
 /// What a source is.

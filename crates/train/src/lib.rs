@@ -44,6 +44,7 @@ mod trial;
 mod walk;
 mod weights;
 
+pub use citius_cuda::Precision;
 pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};

@@ -120,7 +120,8 @@ impl Training {
             }
         }
         let log = Log::open(&out, self.resumed.is_some(), listener);
-        let machine = Machine { device: decision.device, cpu: options.cpu, ..Machine::default() };
+        let cuda = citius_cuda::Options { precision: self.wishes.precision.unwrap_or_default(), ..Default::default() };
+        let machine = Machine { device: decision.device, cpu: options.cpu, cuda };
         let choices = [&self.choices[..], &[decision.choice]].concat();
         let _open = decision.gpu;
         Run { training: self, options, machine, choices, out, log, stop, saved: Instant::now() }.go()

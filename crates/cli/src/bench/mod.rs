@@ -13,7 +13,7 @@ mod workload;
 use std::path::PathBuf;
 
 use citius_cpu::Isa;
-use citius_train::{Device, Workers};
+use citius_train::{Device, Precision, Workers};
 
 use workload::Workload;
 
@@ -51,6 +51,9 @@ pub struct StepArgs {
     /// Where the steps run: cpu, cuda (an NVIDIA GPU), cuda:1 (the second), or auto, the faster of both
     #[arg(long, value_name = "auto|cpu|cuda|cuda:N", help_heading = "Machine", default_value = "cpu")]
     pub device: Device,
+    /// Large products on a GPU: fp32, tf32 or bf16
+    #[arg(long, default_value = "fp32")]
+    pub precision: Precision,
     /// Threads to use; 0 takes as many as turn out fastest
     #[arg(long, help_heading = "Machine", default_value_t = 0)]
     pub threads: usize,

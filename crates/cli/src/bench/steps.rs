@@ -24,7 +24,8 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
         return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
     }
     let cpu = Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()? };
-    let machine = Machine { device: args.device, cpu, ..Machine::default() };
+    let cuda = citius_cuda::Options { precision: args.precision, ..Default::default() };
+    let machine = Machine { device: args.device, cpu, cuda };
     let budget =
         Duration::try_from_secs_f64(args.seconds).map_err(|_| format!("--seconds {} is no time", args.seconds))?;
     if !args.json {
@@ -97,6 +98,7 @@ fn measure(
         isa: trainer.engine.hardware(),
         first_epoch_s: rounded(seconds[0], 7),
         gflops: rounded(trainer.flops_per_epoch() as f64 / epoch_s / 1e9, 2),
+        ledger: trainer.engine.ledger(0).map(StepLedger::from),
     })
 }
 
@@ -309,6 +311,29 @@ struct Measured {
     isa: String,
     first_epoch_s: f64,
     gflops: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger: Option<StepLedger>,
+}
+
+/// Microseconds of a step on a GPU; filling, copying and computing go on at the same time.
+#[derive(serde::Serialize)]
+struct StepLedger {
+    filling_us: f64,
+    copying_us: f64,
+    computing_us: f64,
+    waiting_us: f64,
+}
+
+impl From<citius_cuda::Ledger> for StepLedger {
+    fn from(l: citius_cuda::Ledger) -> StepLedger {
+        let each = |seconds: f64| rounded(seconds / l.steps.max(1) as f64 * 1e6, 3);
+        StepLedger {
+            filling_us: each(l.filling),
+            copying_us: each(l.copying),
+            computing_us: each(l.computing),
+            waiting_us: each(l.waiting),
+        }
+    }
 }
 
 const HEAD: &str = "workload   µs/step   GFLOP/s   threads   isa        epoch ms   first ms   last loss";

@@ -18,6 +18,8 @@ pub enum Workload {
     Tabular,
     /// 784-128-64-10 on 60,000 images, cross-entropy, batch 64
     Mnist,
+    /// 4096-4096-4096-4096 on 16,384 rows, cross-entropy, batch 8192: for GPUs
+    Wide,
 }
 
 impl Workload {
@@ -26,6 +28,7 @@ impl Workload {
             Workload::Regress => "regress",
             Workload::Tabular => "tabular",
             Workload::Mnist => "mnist",
+            Workload::Wide => "wide",
         }
     }
 
@@ -34,6 +37,7 @@ impl Workload {
             Workload::Regress => &[10, 64, 1],
             Workload::Tabular => &[100, 50, 10],
             Workload::Mnist => &[784, 128, 64, 10],
+            Workload::Wide => &[4096; 4],
         }
     }
 
@@ -41,6 +45,7 @@ impl Workload {
         match self {
             Workload::Regress | Workload::Tabular => 32,
             Workload::Mnist => 64,
+            Workload::Wide => 8192,
         }
     }
 
@@ -56,6 +61,12 @@ impl Workload {
                 let y = (0..100_000).map(|i| (random::uniform(SEED, 2, i) * 10.0) as i32).collect();
                 let target = Target::Classes { data: y, classes: 10 };
                 Dataset::new(100_000, Features::F32 { data: x, width: 100 }, target)
+            }
+            Workload::Wide => {
+                let x = (0..16_384 * 4096).map(|i| random::uniform(SEED, 1, i)).collect();
+                let y = (0..16_384).map(|i| (random::uniform(SEED, 2, i) * 4096.0) as i32).collect();
+                let target = Target::Classes { data: y, classes: 4096 };
+                Dataset::new(16_384, Features::F32 { data: x, width: 4096 }, target)
             }
             Workload::Mnist => {
                 let (images, labels) = match mnist.map(Path::to_owned).or_else(found) {
