@@ -54,6 +54,7 @@ fn bench(words: &[String]) -> Result<(), String> {
 
 fn gpu(words: &[String]) -> Result<(), String> {
     cargo(&["test", "--release", "-p", "citius-testkit", "--test", "cuda", "--", "--ignored"])?;
+    cargo(&["test", "--release", "-p", "citius-train", "--test", "devices", "--", "--ignored"])?;
     cargo(&["build", "--release"])?;
     python(None, "bench/gpu.py", words)
 }
