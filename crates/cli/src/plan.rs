@@ -1,9 +1,9 @@
 //! `citius plan`: the compiled training step, with costs, without training.
 
-use citius_cuda::{CudaError, Dump, Schedule, Team, read_through_transposes, suggested_team};
+use citius_cuda::{CudaError, Dump, Team};
 use citius_nn::Module;
 use citius_plan::Plan;
-use citius_train::{Arrival, Device, TrainError, Training, count, plan_step};
+use citius_train::{Arrival, Device, Precision, TrainError, Training, count, plan_step};
 use clap::Args;
 
 use crate::args::WishArgs;
@@ -26,7 +26,7 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     args.wishes.machine.options()?;
     let wishes = args.wishes.wishes()?;
     // nothing is timed here, so what is left open is the processor
-    let device = wishes.device.unwrap_or(Device::Cpu);
+    let (device, precision) = (wishes.device.unwrap_or(Device::Cpu), wishes.precision);
     let Training { problem, settings, choices, .. } = Training::new(wishes)?;
     screen::show_choices(Sink::Stdout, &choices);
     let form = problem.train.form();
@@ -44,7 +44,8 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
         line(Sink::Stdout, "");
         line(Sink::Stdout, &name);
         line(Sink::Stdout, "");
-        line(Sink::Stdout, &on_a_gpu(&plan, multiprocessors));
+        let precision = precision.unwrap_or_default();
+        line(Sink::Stdout, &on_a_gpu(&plan, multiprocessors, precision));
     }
     Ok(Done::Well)
 }
@@ -69,11 +70,15 @@ fn gpu(index: usize) -> Result<(String, usize), TrainError> {
 }
 
 /// The schedule, and what it may take.
-fn on_a_gpu(plan: &Plan, multiprocessors: usize) -> String {
-    let plan = read_through_transposes(plan);
-    let schedule = Schedule::new(&plan, suggested_team(&plan, multiprocessors));
+fn on_a_gpu(plan: &Plan, multiprocessors: usize, precision: Precision) -> String {
+    let options = citius_cuda::Options { precision, ..Default::default() };
+    let scheduled = citius_cuda::schedule(plan, multiprocessors, &|blocks| blocks.min(multiprocessors), options);
+    let (plan, schedule) = (scheduled.plan, scheduled.schedule);
     let total = plan.total();
-    let estimate = Estimate::new(schedule.barriers(), total.flops, total.bytes, schedule.team);
+    let estimate = match schedule.by_levels() {
+        true => Estimate::by_levels(schedule.barriers(), total.flops, total.bytes, precision),
+        false => Estimate::new(schedule.barriers(), total.flops, total.bytes, schedule.team),
+    };
     format!("{}{}", Dump(&schedule, &plan), estimate.text())
 }
 
@@ -102,11 +107,21 @@ impl Estimate {
         }
     }
 
+    /// Launches, the library's rate for this precision on an H200, and its memory.
+    fn by_levels(levels: usize, flops: usize, bytes: usize, precision: Precision) -> Estimate {
+        let rate = match precision {
+            Precision::Fp32 => 50e6,
+            Precision::Tf32 => 400e6,
+            Precision::Bf16 => 750e6,
+        };
+        Estimate { barriers: 2.0 * levels as f64, arithmetic: flops as f64 / rate, memory: bytes as f64 / 4e6 }
+    }
+
     fn text(&self) -> String {
         let Estimate { barriers, arithmetic, memory } = *self;
         let whole = barriers + arithmetic.max(memory);
         format!(
-            "estimate: {whole:.1} µs a step; {barriers:.1} µs of barriers, and the longer of {arithmetic:.1} µs of \
+            "estimate: {whole:.1} µs a step; {barriers:.1} µs of barriers or launches, and the longer of {arithmetic:.1} µs of \
              arithmetic and {memory:.1} µs of memory"
         )
     }

@@ -195,6 +195,28 @@ impl Executable {
     }
 }
 
+/// A plan as a GPU runs it.
+pub struct Scheduled {
+    pub plan: Plan,
+    pub schedule: Schedule,
+    /// Buffers stored in 16 bits.
+    pub half: BTreeSet<usize>,
+}
+
+/// Decides how a GPU with so many multiprocessors runs a plan. `most`: of so many blocks, how many can be started together.
+pub fn schedule(plan: &Plan, multiprocessors: usize, most: &dyn Fn(usize) -> usize, options: Options) -> Scheduled {
+    let plan = read_through_transposes(plan);
+    // who names a team wants it
+    let from = options.library_from.unwrap_or(LARGE_PRODUCT);
+    if let Some(large) = call_library(&plan, options.precision, from).filter(|_| options.team.is_none()) {
+        let schedule = Schedule::in_levels(&large.plan, &large.library, multiprocessors);
+        return Scheduled { plan: large.plan, schedule, half: large.half };
+    }
+    let team = options.team.unwrap_or_else(|| suggested_team(&plan, multiprocessors));
+    let schedule = Schedule::new(&plan, Team { blocks: most(team.blocks), ..team });
+    Scheduled { plan, schedule, half: BTreeSet::new() }
+}
+
 /// A plan on its way: scheduled, laid out and rendered.
 struct Design {
     plan: Plan,
@@ -206,19 +228,10 @@ struct Design {
 impl Design {
     fn new(plan: Plan, session: &Session, inputs: &Inputs, options: Options) -> Result<Design, CudaError> {
         citius_plan::verify(&plan).map_err(CudaError::Plan)?;
-        let mut plan = read_through_transposes(&plan);
         let device = &session.device;
-        let team = options.team.unwrap_or_else(|| suggested_team(&plan, device.multiprocessors));
-        let blocks = team.blocks.clamp(1, device.multiprocessors).min(device.most_blocks(team.blocks));
         let is_bound = |name: &str| inputs.find(name).is_some();
-        let (mut half, mut schedule) = (BTreeSet::new(), None);
-        // who names a team wants it
-        let from = options.library_from.unwrap_or(LARGE_PRODUCT);
-        if let Some(large) = call_library(&plan, options.precision, from).filter(|_| options.team.is_none()) {
-            schedule = Some(Schedule::in_levels(&large.plan, &large.library, device.multiprocessors));
-            (plan, half) = (large.plan, large.half);
-        }
-        let schedule = schedule.unwrap_or_else(|| Schedule::new(&plan, Team { blocks, ..team }));
+        let most = |blocks: usize| blocks.clamp(1, device.multiprocessors).min(device.most_blocks(blocks));
+        let Scheduled { plan, schedule, half } = schedule(&plan, device.multiprocessors, &most, options);
         let layout = Layout::new(&plan, &schedule, &session.places, &is_bound, &half, device.block_bytes);
         let text = source::render(&plan, &schedule, &layout, &session.places, options.timed);
         Ok(Design { plan, schedule, layout, text })

@@ -11,8 +11,11 @@ use crate::error::CudaError;
 use crate::executable::{Executable, Form};
 use crate::session::Session;
 
-/// Steps of the first launch of a run.
-const FIRST_CHUNK: u64 = 64;
+/// Steps of the first launch of a run: where filling is nothing beside computing, and where it is not.
+const FIRST_CHUNK: f64 = 64.0;
+const FIRST_CHUNK_OF_MUCH: f64 = 16.0;
+/// Filling counts as nothing up to this share of computing.
+const NOTHING: f64 = 0.2;
 /// Inputs that can stay on the GPU.
 const MOST_BOUND: usize = 16;
 
@@ -58,10 +61,11 @@ impl Executable {
         // chunks sent whose results were not looked at yet
         let mut waiting: Vec<usize> = Vec::new();
         let mut turn = 0;
+        let mut wish = 0.0;
         loop {
             if sent < steps && !stopped {
-                // short ones first, so that the GPU need not wait for a long one to be filled
-                let most = (FIRST_CHUNK.max(sent)).min(self.chunk_steps as u64).min(steps - sent) as usize;
+                wish = self.next_chunk(wish);
+                let most = (wish as usize).min(self.chunk_steps).min((steps - sent) as usize);
                 let start = Instant::now();
                 let (filled, end) = self.fill(turn, seed, first + sent, most, &mut staging, driver);
                 self.ledger.filling += start.elapsed().as_secs_f64();
@@ -80,6 +84,18 @@ impl Executable {
             } else if idle {
                 return Ok(seen);
             }
+        }
+    }
+
+    /// Steps of the next chunk: short ones first, and none so much longer than the one before that the GPU would have to wait until
+    /// it is filled.
+    fn next_chunk(&self, last: f64) -> f64 {
+        // unknown before the first chunk was seen
+        let share = self.ledger.filling / self.ledger.computing.max(1e-9);
+        match (last > 0.0, share < NOTHING) {
+            (false, true) => FIRST_CHUNK,
+            (false, false) => FIRST_CHUNK_OF_MUCH,
+            (true, _) => (last * (0.9 / share).clamp(1.0, 2.0)).min(self.chunk_steps as f64),
         }
     }
 

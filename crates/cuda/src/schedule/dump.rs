@@ -21,6 +21,9 @@ impl fmt::Display for Dump<'_> {
             writeln!(f, "beside level {}, of the {whose} step", beside.level)?;
             beside.stages.iter().flatten().try_for_each(|fibre| write_fibre(f, fibre, plan))?;
         }
+        if schedule.by_levels() {
+            return writeln!(f, "one step at a time, a launch for each level and each product");
+        }
         let Team { blocks, groups, threads } = schedule.team;
         let barriers = schedule.barriers();
         writeln!(f, "many steps at a time by {blocks} × {groups} × {threads} threads, {barriers} barriers a step")
