@@ -11,7 +11,7 @@ use crate::compile::{Cache, compile};
 use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
 use crate::error::CudaError;
 use crate::large::{LARGE_PRODUCT, call_library};
-use crate::layout::Layout;
+use crate::layout::{Layout, LeafPlaces};
 use crate::levels::Levels;
 use crate::schedule::{Schedule, Team};
 use crate::session::{Session, as_bytes};
@@ -217,6 +217,27 @@ pub fn schedule(plan: &Plan, multiprocessors: usize, most: &dyn Fn(usize) -> usi
     Scheduled { plan, schedule, half: BTreeSet::new() }
 }
 
+/// Bytes that a plan takes on a GPU, with the model and the inputs that stay.
+pub fn bytes_needed(plan: &Plan, device: &Device, is_bound: &dyn Fn(&str) -> bool, options: Options) -> usize {
+    let most = |blocks: usize| blocks.clamp(1, device.multiprocessors);
+    let Scheduled { plan, schedule, half } = schedule(plan, device.multiprocessors, &most, options);
+    let mut places = LeafPlaces::default();
+    places.admit(&plan);
+    let layout = Layout::new(&plan, &schedule, &places, is_bound, &half, device.block_bytes);
+    let bound: usize = layout.bound.iter().map(|i| i.elements * i.dtype.bytes()).sum();
+    let chunks = 2 * chunk_steps(&schedule, &layout) * (layout.fed_bytes + layout.result_bytes);
+    let workspace = if schedule.by_levels() { crate::product::WORKSPACE } else { 0 };
+    layout.scratch_bytes + places.bytes + bound + chunks + workspace
+}
+
+/// Steps that are sent at once, at most.
+fn chunk_steps(schedule: &Schedule, layout: &Layout) -> usize {
+    let widest = layout.fed_bytes.max(layout.result_bytes).max(1);
+    // a recorded step always finds its inputs in the same place
+    let most = if schedule.by_levels() { 1 } else { CHUNK_STEPS };
+    (CHUNK_BYTES / widest).clamp(1, most)
+}
+
 /// A plan on its way: scheduled, laid out and rendered.
 struct Design {
     plan: Plan,
@@ -265,10 +286,7 @@ impl Design {
         for (offset, values) in &layout.constants {
             scratch.write(*offset, as_bytes(values))?;
         }
-        let widest = layout.fed_bytes.max(layout.result_bytes).max(1);
-        // a recorded step always finds its inputs in the same place
-        let most = if schedule.by_levels() { 1 } else { CHUNK_STEPS };
-        let chunk_steps = (CHUNK_BYTES / widest).clamp(1, most);
+        let chunk_steps = chunk_steps(&schedule, &layout);
         let chunk = || -> Result<Chunk, CudaError> {
             Ok(Chunk {
                 fed_host: Pinned::new(&device, layout.fed_bytes * chunk_steps)?,

@@ -29,7 +29,7 @@ mod transposes;
 pub use compile::{Cache, compile};
 pub use device::Device;
 pub use error::CudaError;
-pub use executable::{Executable, Ledger, Options, Precision, Scheduled, schedule};
+pub use executable::{Executable, Ledger, Options, Precision, Scheduled, bytes_needed, schedule};
 pub use large::{LARGE_PRODUCT, Large, call_library};
 pub use layout::{Layout, LeafPlaces};
 pub use schedule::{Dump, Schedule, Team};

@@ -9,6 +9,7 @@
 //! engine.rs      where it runs: processor or GPU
 //! trial.rs       which of them, if that is left open
 //! fill.rs        a loader's batch, into its inputs
+//! room.rs        micro-batches where a GPU has no room for the whole
 //! walk.rs        feeding it and watching every result
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
 //! run.rs         a whole run: fit, refit, judge, save, resume
@@ -36,6 +37,7 @@ mod model;
 mod predictor;
 mod problem;
 mod report;
+mod room;
 mod run;
 mod settings;
 mod step;

@@ -16,6 +16,7 @@ use crate::checkpoint::{Search, State};
 use crate::events::{Event, Listener, Rows};
 use crate::fit::{EpochEnd, Fit, FitData};
 use crate::predictor::Predictor;
+use crate::room::in_pieces;
 use crate::tensors::Tensors;
 use crate::trial::{Decision, Job};
 use crate::{
@@ -108,6 +109,16 @@ impl Training {
     ) -> Result<Report, TrainError> {
         // before anything is written
         let decision = self.decide(options)?;
+        let cuda = citius_cuda::Options { precision: self.wishes.precision.unwrap_or_default(), ..Default::default() };
+        let mut choices = [&self.choices[..], &[decision.choice]].concat();
+        let mut settings = self.settings.clone();
+        // a run that goes on has its pieces
+        if let (Some(gpu), None) = (&decision.gpu, &self.resumed)
+            && let Some((smaller, choice)) = in_pieces(&settings, &self.problem.train, gpu, cuda)?
+        {
+            settings = smaller;
+            choices.push(choice);
+        }
         let out = match (&self.resumed, &options.out) {
             (Some((directory, ..)), _) => directory.clone(),
             (None, Some(out)) => created(out)?,
@@ -120,11 +131,9 @@ impl Training {
             }
         }
         let log = Log::open(&out, self.resumed.is_some(), listener);
-        let cuda = citius_cuda::Options { precision: self.wishes.precision.unwrap_or_default(), ..Default::default() };
         let machine = Machine { device: decision.device, cpu: options.cpu, cuda };
-        let choices = [&self.choices[..], &[decision.choice]].concat();
         let _open = decision.gpu;
-        Run { training: self, options, machine, choices, out, log, stop, saved: Instant::now() }.go()
+        Run { training: self, settings, options, machine, choices, out, log, stop, saved: Instant::now() }.go()
     }
 
     fn decide(&self, options: &RunOptions) -> Result<Decision, TrainError> {
@@ -152,6 +161,8 @@ impl Training {
 
 struct Run<'a> {
     training: &'a Training,
+    /// The training's, with the batch in pieces where a GPU has no room for the whole.
+    settings: Settings,
     options: &'a RunOptions,
     /// The device is decided.
     machine: Machine,
@@ -167,7 +178,8 @@ struct Run<'a> {
 impl Run<'_> {
     fn go(mut self) -> Result<Report, TrainError> {
         let training = self.training;
-        let Training { problem, settings, wishes, .. } = training;
+        let Training { problem, wishes, .. } = training;
+        let settings = &self.settings.clone();
         let mut state = State::new(wishes, settings, self.machine.device, problem.fingerprint());
         let mut resumed = training.resumed.as_ref();
         if let Some((_, saved, _)) = resumed {
@@ -291,7 +303,8 @@ impl Run<'_> {
             }
             Ending::Completed | Ending::EarlyStopped => {}
         }
-        let Training { problem, settings, .. } = training;
+        let Training { problem, .. } = training;
+        let settings = &self.settings;
         let choices = &self.choices;
         let predictor = fit.result();
         if let Err(error) = model::save(&self.out, predictor, problem, settings, choices, &report) {
@@ -316,7 +329,8 @@ impl Run<'_> {
 
     /// Nothing learned is lost to a full disk: tries the system's temporary directory.
     fn rescue(&self, error: TrainError, predictor: &Predictor, report: &Report) -> TrainError {
-        let Training { problem, settings, .. } = self.training;
+        let Training { problem, .. } = self.training;
+        let settings = &self.settings;
         let choices = &self.choices;
         let refuge = std::env::temp_dir().join(format!("citius-{}-{}", problem.stem, std::process::id()));
         let saved = fs::create_dir_all(&refuge).is_ok()
@@ -343,7 +357,7 @@ impl Run<'_> {
         let (threads, before) = (fit.threads(), state.search.as_ref().map_or((0, 0.0), |s| (s.steps, s.seconds)));
         let hardware = fit.engine().hardware();
         let scale = problem.input.target_scale();
-        let loss = &training.settings.loss;
+        let loss = &self.settings.loss;
         let judge = ending != Ending::Interrupted;
         let predictor = fit.result();
         let mut measure = |data: Option<&Dataset>| match data.filter(|_| judge) {
@@ -380,7 +394,7 @@ impl Run<'_> {
             threads,
             device: self.machine.device.to_string(),
             hardware,
-            seed: training.settings.seed,
+            seed: self.settings.seed,
             rows: training.rows(),
             best_epoch: state.search.as_ref().map(|s| s.best_epoch).or(p.best.as_ref().map(|b| b.epoch)),
             refit: state.search.is_some(),
@@ -393,7 +407,8 @@ impl Run<'_> {
     }
 
     fn started(&self) -> Event {
-        let Training { problem, settings, .. } = self.training;
+        let Training { problem, .. } = self.training;
+        let settings = &self.settings;
         let batch = settings.batch_size.clamp(1, problem.train.rows().max(1));
         Event::RunStarted {
             data: problem.name.clone(),
@@ -504,8 +519,17 @@ mod tests {
             let log = Log { file: None, started: Instant::now(), listener: &mut Silent };
             let (out, choices) = (created(out).unwrap(), Vec::new());
             let saved = Instant::now();
-            let mut run =
-                Run { training: &training, options: &options, machine, choices, out, log, stop: &stop, saved };
+            let mut run = Run {
+                training: &training,
+                settings: training.settings.clone(),
+                options: &options,
+                machine,
+                choices,
+                out,
+                log,
+                stop: &stop,
+                saved,
+            };
             let mut state = State::new(wishes, settings, Device::Cpu, problem.fingerprint());
             run.train(&mut fit, &mut state, None).unwrap_err().to_string()
         };
