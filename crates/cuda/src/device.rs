@@ -142,6 +142,7 @@ impl Bytes {
         let bytes = Bytes { pointer, len: size, _device: device.clone() };
         // SAFETY: just allocated with this size.
         unsafe { result::memset_d8_sync(pointer, 0, size) }.map_err(|e| device_error("clearing memory", e))?;
+        landed()?;
         Ok(bytes)
     }
 
@@ -150,7 +151,8 @@ impl Bytes {
         assert!(offset + data.len() <= self.len, "writes beyond the end of device memory");
         // SAFETY: inside the allocation.
         unsafe { result::memcpy_htod_sync(self.pointer + offset as u64, data) }
-            .map_err(|e| device_error("copying to it", e))
+            .map_err(|e| device_error("copying to it", e))?;
+        landed()
     }
 
     pub fn read(&self, offset: usize, data: &mut [u8]) -> Result<(), CudaError> {
@@ -166,6 +168,11 @@ impl Drop for Bytes {
         // SAFETY: allocated in `new`; after a device error there is nothing left to do.
         let _ = unsafe { result::free_sync(self.pointer) };
     }
+}
+
+/// Copies from ordinary memory may return before they have landed, and our streams do not wait for them.
+fn landed() -> Result<(), CudaError> {
+    result::ctx::synchronize().map_err(|e| device_error("copying to it", e))
 }
 
 /// Memory of the host that the GPU copies from and to by itself.

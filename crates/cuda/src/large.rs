@@ -185,7 +185,12 @@ impl Large {
                         of_product |= !gradient;
                         only &= !gradient;
                     }
-                    Work::Loop(l) => only &= l.folds.iter().all(|f| l.operands[f.operand].buffer != id),
+                    Work::Loop(l) => {
+                        // what feeds an update of weights or states stays whole
+                        let leaf = |id: &usize| matches!(plan.buffers[*id].storage, Storage::Leaf { .. });
+                        only &= !(reads.contains(&id) && writes.iter().any(leaf));
+                        only &= l.folds.iter().all(|f| l.operands[f.operand].buffer != id);
+                    }
                     _ => only = false,
                 }
             }
@@ -198,7 +203,8 @@ impl Large {
     /// What large products read and others need whole gets a copy in 16 bits.
     fn cast_the_rest(&mut self) {
         let library = self.calls_of_library();
-        let mut copies: Vec<(BufferId, BufferId)> = Vec::new();
+        // of a buffer as it was made by a wave
+        let mut copies: Vec<((BufferId, Option<usize>), BufferId)> = Vec::new();
         let mut added = Vec::new();
         for i in library {
             let wave = self.plan.calls[i].wave;
@@ -208,18 +214,18 @@ impl Large {
                 if self.half.contains(&source) {
                     continue;
                 }
-                let copy = match copies.iter().find(|c| c.0 == source) {
+                let made = self.plan.calls.iter().filter(|c| c.wave < wave && c.work.touches().1.contains(&source));
+                let made = made.map(|c| c.wave).max();
+                let copy = match copies.iter().find(|c| c.0 == (source, made)) {
                     Some(copy) => copy.1,
                     None => {
                         let elements = self.plan.buffers[source].shape.elements();
                         let dims = self.plan.buffers[source].shape.dims().to_vec();
                         let copy = new_buffer(&mut self.plan.buffers, &dims);
                         self.half.insert(copy);
-                        copies.push((source, copy));
+                        copies.push(((source, made), copy));
                         // right behind its maker, or before its first reader
-                        let made =
-                            self.plan.calls.iter().filter(|c| c.wave < wave && c.work.touches().1.contains(&source));
-                        let at = made.map(|c| c.wave + 1).max().unwrap_or(wave - 1);
+                        let at = made.map_or(wave - 1, |made| made + 1);
                         added.push(Call {
                             work: Work::Loop(copying(source, copy, elements)),
                             wave: at,

@@ -1,6 +1,7 @@
 //! Pass `read_through_transposes`: the planner copies a right side that is stored the other way, since a processor reads along rows.
 //! Here threads read it where it is, and the copy, with the barrier behind it, is gone.
 
+use citius_graph::DType;
 use citius_plan::{Instr, Loop, Operand, Plan, Storage, Work};
 
 pub fn read_through_transposes(plan: &Plan) -> Plan {
@@ -66,7 +67,8 @@ fn replacement(plan: &Plan, at: usize) -> Option<(usize, Operand)> {
 fn plain_copy(l: &Loop) -> Option<(&Operand, &Operand)> {
     let plain = l.outer.is_empty() && l.folds.is_empty() && l.program.instrs == [Instr::Load(0)];
     match l.stores[..] {
-        [(0, target)] if plain => Some((&l.operands[0], &l.operands[target])),
+        // whole numbers would be copied as numbers
+        [(0, target)] if plain && l.operands[0].dtype == DType::F32 => Some((&l.operands[0], &l.operands[target])),
         _ => None,
     }
 }

@@ -1,12 +1,13 @@
-//! A batch that a GPU has no room for is taken in pieces: the gradients of micro-batches add up to those of the whole.
+//! A batch that a GPU has no room for is taken in pieces, as `accumulate` does it: the gradients of the micro-batches of a batch add up
+//! to those of the whole. Where the batch does not divide the rows, an update at the end of an epoch takes rows of the next.
 
 use citius_cuda::{Device as Gpu, Options, bytes_needed};
 
 use crate::step::{Arrival, plan_step};
 use crate::{Choice, Device, Material, Settings, TrainError};
 
-/// Share of the free memory that a run may plan with: others want some too.
-const SHARE: f64 = 0.95;
+/// Share of the free memory that a run may plan with: the step of the last batch and other programs want some too.
+const SHARE: f64 = 0.9;
 
 /// The settings with a batch in as few equal pieces as fit, and a line that says so; `None` where the whole batch fits.
 pub(crate) fn in_pieces(
@@ -20,7 +21,9 @@ pub(crate) fn in_pieces(
     let model = settings.model_for(Device::Cuda(0), form.width, form.outputs());
     let resident = material.resident().is_some();
     let needed = |rows: usize| -> Result<usize, TrainError> {
-        let plan = plan_step(&model, settings, &form, Arrival::of(material), rows, 1)?;
+        // pieces keep what they add up
+        let settings = Settings { accumulate: settings.accumulate * (batch / rows), ..settings.clone() };
+        let plan = plan_step(&model, &settings, &form, Arrival::of(material), rows, 1)?;
         Ok(bytes_needed(&plan, gpu, &|name| resident && name != "rows", options))
     };
     let free = gpu.memory().0;

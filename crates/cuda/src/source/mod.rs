@@ -390,8 +390,11 @@ impl Kernel<'_> {
         self.at_step(text, step, |text| {
             text.block("if (TEAM == TEAMS - 1)", |text| {
                 for calls in stages {
-                    text.line("sync_group();");
-                    calls.iter().for_each(|(function, _)| text.line(function.call("0")));
+                    for (function, _) in calls {
+                        // the one before may still read shared memory
+                        text.line("sync_group();");
+                        text.line(function.call("0"));
+                    }
                 }
             });
         });
