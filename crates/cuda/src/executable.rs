@@ -1,22 +1,19 @@
-use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use citius_cpu::Inputs;
 use citius_plan::Plan;
-use serde::{Deserialize, Serialize};
 
+use crate::choice::{Scheduled, schedule};
 use crate::compile::{Cache, compile};
 use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
 use crate::error::CudaError;
-use crate::large::{LARGE_PRODUCT, call_library};
-use crate::layout::{Layout, LeafPlaces};
+use crate::layout::Layout;
+use crate::ledger::Ledger;
 use crate::levels::Levels;
+use crate::precision::Precision;
 use crate::schedule::{Schedule, Team};
 use crate::session::{Session, as_bytes};
 use crate::source;
-use crate::transposes::read_through_transposes;
 
 /// How to run a plan.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,42 +26,6 @@ pub struct Options {
     pub library_from: Option<usize>,
     /// Count the cycles of every part of a step: see [`Executable::ticks`].
     pub timed: bool,
-}
-
-/// How exact large products are. Small steps are always computed in full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Precision {
-    /// 32 bits throughout.
-    #[default]
-    Fp32,
-    /// Factors rounded to 19 bits on their way into the matrix units.
-    Tf32,
-    /// Activations and factors in bfloat16, sums in 32 bits; weights, gradients of weights and the optimiser stay in 32 bits.
-    Bf16,
-}
-
-impl FromStr for Precision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Precision, String> {
-        match text {
-            "fp32" => Ok(Precision::Fp32),
-            "tf32" => Ok(Precision::Tf32),
-            "bf16" => Ok(Precision::Bf16),
-            _ => Err(format!("there is no precision \"{text}\": fp32, tf32 or bf16")),
-        }
-    }
-}
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self {
-            Precision::Fp32 => "fp32",
-            Precision::Tf32 => "tf32",
-            Precision::Bf16 => "bf16",
-        })
-    }
 }
 
 /// How a step is started.
@@ -97,22 +58,6 @@ pub struct Executable {
     pub(crate) ledger: Ledger,
     /// Of each block's own memory.
     pub(crate) chip_bytes: usize,
-    /// Whether the kernel was found compiled.
-    pub(crate) from_cache: bool,
-}
-
-/// Where the time of a run went, in seconds. Filling, copying and computing go on at the same time.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Ledger {
-    pub steps: u64,
-    /// The driver filled inputs, on the host.
-    pub filling: f64,
-    /// Inputs were copied to the GPU.
-    pub copying: f64,
-    /// The GPU computed.
-    pub computing: f64,
-    /// The host had nothing to do but wait for the GPU.
-    pub waiting: f64,
 }
 
 /// Steps on their way.
@@ -158,7 +103,7 @@ impl Executable {
             let panicked = || CudaError::Compile("the compiler panicked".into());
             compiling.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
         });
-        let bound = designs.into_iter().zip(images).map(|(design, image)| design.bind(image?, session, options));
+        let bound = designs.into_iter().zip(images).map(|(design, image)| design.bind(image?.0, session, options));
         bound.collect()
     }
 
@@ -183,55 +128,10 @@ impl Executable {
     pub fn ledger(&self) -> Ledger {
         self.ledger
     }
-
-    /// Whether the kernel came from the cache on disk.
-    pub fn from_cache(&self) -> bool {
-        self.from_cache
-    }
-
-    /// Index of a named output.
-    pub fn output(&self, name: &str) -> Option<usize> {
-        self.plan.outputs.iter().position(|o| o.0 == name)
-    }
-}
-
-/// A plan as a GPU runs it.
-pub struct Scheduled {
-    pub plan: Plan,
-    pub schedule: Schedule,
-    /// Buffers stored in 16 bits.
-    pub half: BTreeSet<usize>,
-}
-
-/// Decides how a GPU with so many multiprocessors runs a plan. `most`: of so many blocks, how many can be started together.
-pub fn schedule(plan: &Plan, multiprocessors: usize, most: &dyn Fn(usize) -> usize, options: Options) -> Scheduled {
-    let plan = read_through_transposes(plan);
-    // who names a team wants it
-    let from = options.library_from.unwrap_or(LARGE_PRODUCT);
-    if let Some(large) = call_library(&plan, options.precision, from).filter(|_| options.team.is_none()) {
-        let schedule = Schedule::in_levels(&large.plan, &large.library, multiprocessors);
-        return Scheduled { plan: large.plan, schedule, half: large.half };
-    }
-    let team = options.team.unwrap_or_else(|| suggested_team(&plan, multiprocessors));
-    let schedule = Schedule::new(&plan, Team { blocks: most(team.blocks), ..team });
-    Scheduled { plan, schedule, half: BTreeSet::new() }
-}
-
-/// Bytes that a plan takes on a GPU, with the model and the inputs that stay.
-pub fn bytes_needed(plan: &Plan, device: &Device, is_bound: &dyn Fn(&str) -> bool, options: Options) -> usize {
-    let most = |blocks: usize| blocks.clamp(1, device.multiprocessors);
-    let Scheduled { plan, schedule, half } = schedule(plan, device.multiprocessors, &most, options);
-    let mut places = LeafPlaces::default();
-    places.admit(&plan);
-    let layout = Layout::new(&plan, &schedule, &places, is_bound, &half, device.block_bytes);
-    let bound: usize = layout.bound.iter().map(|i| i.elements * i.dtype.bytes()).sum();
-    let chunks = 2 * chunk_steps(&schedule, &layout) * (layout.fed_bytes + layout.result_bytes);
-    let workspace = if schedule.by_levels() { crate::product::WORKSPACE } else { 0 };
-    layout.scratch_bytes + places.bytes + bound + chunks + workspace
 }
 
 /// Steps that are sent at once, at most.
-fn chunk_steps(schedule: &Schedule, layout: &Layout) -> usize {
+pub(crate) fn chunk_steps(schedule: &Schedule, layout: &Layout) -> usize {
     let widest = layout.fed_bytes.max(layout.result_bytes).max(1);
     // a recorded step always finds its inputs in the same place
     let most = if schedule.by_levels() { 1 } else { CHUNK_STEPS };
@@ -259,12 +159,7 @@ impl Design {
     }
 
     /// Loads the kernel and takes memory.
-    fn bind(
-        self,
-        (image, from_cache): (Vec<u8>, bool),
-        session: &Session,
-        options: Options,
-    ) -> Result<Executable, CudaError> {
+    fn bind(self, image: Vec<u8>, session: &Session, options: Options) -> Result<Executable, CudaError> {
         let Design { plan, schedule, layout, .. } = self;
         let (device, team) = (session.device.clone(), schedule.team);
         let module = Module::load(&device, &image)?;
@@ -320,23 +215,7 @@ impl Design {
             chunk_steps,
             ledger: Ledger::default(),
             chip_bytes,
-            from_cache,
             device,
         })
-    }
-}
-
-/// Steps this small are done by one multiprocessor before others could have been told.
-const ONE_BLOCK: usize = 1 << 20;
-/// … and these by one cluster.
-const ONE_CLUSTER: usize = 8 << 20;
-
-/// Who should run a step of this size, on a GPU with so many multiprocessors.
-pub fn suggested_team(plan: &Plan, most: usize) -> Team {
-    let total = plan.total();
-    match total.flops + total.bytes {
-        0..ONE_BLOCK => Team { blocks: 1, groups: 8, threads: 64 },
-        ONE_BLOCK..ONE_CLUSTER => Team { blocks: 16.min(most), groups: 2, threads: 256 },
-        _ => Team { blocks: most, groups: 1, threads: 512 },
     }
 }

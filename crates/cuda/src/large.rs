@@ -8,7 +8,7 @@ use citius_plan::{
     Buffer, BufferId, Call, Cost, Fold, Instr, Loop, Matmul, Nest, Operand, Plan, Program, Storage, Work,
 };
 
-use crate::executable::Precision;
+use crate::precision::Precision;
 
 /// Arithmetic from which a product is the library's, unless told otherwise.
 pub const LARGE_PRODUCT: usize = 64 << 20;

@@ -6,8 +6,8 @@ use citius_plan::{Operand, Plan, Work};
 
 use crate::device::{Bytes, Device, Graph, Kernel, Module, Stream};
 use crate::error::CudaError;
-use crate::executable::Precision;
 use crate::layout::Layout;
+use crate::precision::Precision;
 use crate::product::{Library, Product, WORKSPACE};
 use crate::run::Words;
 use crate::schedule::{Cut, Schedule, Step};

@@ -2,23 +2,29 @@
 //! a machine without a GPU runs everything else. All CUDA `unsafe` of the project lives in this crate.
 //!
 //! ```text
-//! schedule/  plan → fibres in levels: what a block runs by itself, and where all blocks wait for each other
-//! layout.rs  where every buffer lies
-//! source/    schedule → CUDA C++: one kernel that runs many steps, or one per level for steps with large products
-//! large.rs, product.rs  large products by cuBLASLt, in 16 bits if asked
-//! compile.rs source → machine code, kept on disk
-//! device.rs  the GPU: memory, streams, kernels
-//! session.rs parameters and states of a model on the GPU
-//! executable.rs, run.rs  a plan bound to a GPU, and the loop that feeds it
+//! choice.rs      which of the two ways below a plan goes, and the bytes it takes
+//! transposes.rs  copies of transposed weights are read through
+//! schedule/      plan → fibres in levels: what a group of threads runs by itself, and where all of them meet
+//! large.rs       large products for cuBLASLt, in 16 bits if asked (precision.rs)
+//! layout.rs      where every buffer lies
+//! source/        schedule → CUDA C++: one kernel that runs many steps, or one per level around large products
+//! compile.rs     source → machine code, kept on disk
+//! device.rs      the GPU: memory, streams, kernels
+//! session.rs     parameters and states of a model on the GPU
+//! executable.rs  a plan bound to a GPU; levels.rs, product.rs: where it is kernels and products one after the other
+//! run.rs         the loop that feeds it; ledger.rs: where the time went
 //! ```
 
+mod choice;
 mod compile;
 mod device;
 mod error;
 mod executable;
 mod large;
 mod layout;
+mod ledger;
 mod levels;
+mod precision;
 mod product;
 mod run;
 mod schedule;
@@ -26,12 +32,15 @@ mod session;
 mod source;
 mod transposes;
 
+pub use choice::{Scheduled, bytes_needed, schedule};
 pub use compile::{Cache, compile};
 pub use device::Device;
 pub use error::CudaError;
-pub use executable::{Executable, Ledger, Options, Precision, Scheduled, bytes_needed, schedule};
+pub use executable::{Executable, Options};
 pub use large::{LARGE_PRODUCT, Large, call_library};
 pub use layout::{Layout, LeafPlaces};
+pub use ledger::Ledger;
+pub use precision::Precision;
 pub use schedule::{Dump, Schedule, Team};
 pub use session::Session;
 pub use source::render;

@@ -7,7 +7,7 @@ use cudarc::cublaslt::{result, sys};
 
 use crate::device::Stream;
 use crate::error::CudaError;
-use crate::executable::Precision;
+use crate::precision::Precision;
 
 /// Memory that the library may use while it multiplies: what NVIDIA advises for Hopper.
 pub const WORKSPACE: usize = 32 << 20;

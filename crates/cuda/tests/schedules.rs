@@ -31,11 +31,11 @@ fn step(sizes: &[usize], batch: usize, rows: usize, bytes: bool) -> Plan {
     read_through_transposes(&citius_plan::compile(&g).unwrap())
 }
 
-fn source(plan: &Plan, schedule: &Schedule, half: &BTreeSet<usize>) -> String {
+fn source(plan: &Plan, schedule: &Schedule, half: &BTreeSet<usize>, timed: bool) -> String {
     let mut places = LeafPlaces::default();
     places.admit(plan);
     let layout = Layout::new(plan, schedule, &places, &|name| name != "rows", half, 227 << 10);
-    render(plan, schedule, &layout, &places, false)
+    render(plan, schedule, &layout, &places, timed)
 }
 
 /// Compares with a file beside this one; `UPDATE=1` writes it.
@@ -62,7 +62,7 @@ fn the_mnist_step_meets_three_times() {
 fn the_source_of_a_small_step() {
     const FUNCTION: &str = "static __device__ __noinline__";
     let plan = step(&[3, 4, 1], 8, 100, false);
-    let text = source(&plan, &Schedule::new(&plan, ONE), &BTreeSet::new());
+    let text = source(&plan, &Schedule::new(&plan, ONE), &BTreeSet::new(), false);
     assert!(text.contains("extern __shared__ __align__(256) char chip[];"), "parameters stay on the chip");
     // what is generated, without what every kernel begins with
     let start = text.find(FUNCTION).unwrap();
@@ -80,7 +80,7 @@ fn large_products_are_the_librarys() {
         assert_eq!(large.half.is_empty(), precision == Precision::Fp32);
         let schedule = Schedule::in_levels(&large.plan, &large.library, 132);
         assert!(schedule.by_levels());
-        let text = source(&large.plan, &schedule, &large.half);
+        let text = source(&large.plan, &schedule, &large.half, false);
         assert!(text.contains("level0(") && !text.contains(" steps("));
         assert_eq!(text.contains("(Half*)(scratch"), precision == Precision::Bf16);
     }
@@ -95,8 +95,10 @@ fn sources_compile() {
     let none = BTreeSet::new();
     for capability in [(8, 0), (9, 0)] {
         for (plan, team) in [(&small, ONE), (&mnist, GRID), (&mnist, Team { blocks: 16, groups: 4, threads: 128 })] {
-            let text = source(plan, &Schedule::new(plan, team), &none);
-            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{team:?} for {capability:?}: {e}"));
+            for timed in [false, true] {
+                let text = source(plan, &Schedule::new(plan, team), &none, timed);
+                citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{team:?} for {capability:?}: {e}"));
+            }
         }
     }
 }

@@ -1,0 +1,63 @@
+//! How a GPU runs a plan, and what that takes: decided by sizes alone, for running, printing and finding room.
+
+use std::collections::BTreeSet;
+
+use citius_plan::Plan;
+
+use crate::device::Device;
+use crate::executable::{Options, chunk_steps};
+use crate::large::{LARGE_PRODUCT, call_library};
+use crate::layout::{Layout, LeafPlaces};
+use crate::product::WORKSPACE;
+use crate::schedule::{Schedule, Team};
+use crate::transposes::read_through_transposes;
+
+/// A plan as a GPU runs it.
+pub struct Scheduled {
+    pub plan: Plan,
+    pub schedule: Schedule,
+    /// Buffers stored in 16 bits.
+    pub half: BTreeSet<usize>,
+}
+
+/// Decides how a GPU with so many multiprocessors runs a plan. `most`: of so many blocks, how many can be started together.
+pub fn schedule(plan: &Plan, multiprocessors: usize, most: &dyn Fn(usize) -> usize, options: Options) -> Scheduled {
+    let plan = read_through_transposes(plan);
+    // who names a team wants it
+    let from = options.library_from.unwrap_or(LARGE_PRODUCT);
+    if let Some(large) = call_library(&plan, options.precision, from).filter(|_| options.team.is_none()) {
+        let schedule = Schedule::in_levels(&large.plan, &large.library, multiprocessors);
+        return Scheduled { plan: large.plan, schedule, half: large.half };
+    }
+    let team = options.team.unwrap_or_else(|| suggested_team(&plan, multiprocessors));
+    let schedule = Schedule::new(&plan, Team { blocks: most(team.blocks), ..team });
+    Scheduled { plan, schedule, half: BTreeSet::new() }
+}
+
+/// Bytes that a plan takes on a GPU, with the model and the inputs that stay.
+pub fn bytes_needed(plan: &Plan, device: &Device, is_bound: &dyn Fn(&str) -> bool, options: Options) -> usize {
+    let most = |blocks: usize| blocks.clamp(1, device.multiprocessors);
+    let Scheduled { plan, schedule, half } = schedule(plan, device.multiprocessors, &most, options);
+    let mut places = LeafPlaces::default();
+    places.admit(&plan);
+    let layout = Layout::new(&plan, &schedule, &places, is_bound, &half, device.block_bytes);
+    let bound: usize = layout.bound.iter().map(|i| i.elements * i.dtype.bytes()).sum();
+    let chunks = 2 * chunk_steps(&schedule, &layout) * (layout.fed_bytes + layout.result_bytes);
+    let workspace = if schedule.by_levels() { WORKSPACE } else { 0 };
+    layout.scratch_bytes + places.bytes + bound + chunks + workspace
+}
+
+/// Steps this small are done by one multiprocessor before others could have been told.
+const ONE_BLOCK: usize = 1 << 20;
+/// … and these by one cluster.
+const ONE_CLUSTER: usize = 8 << 20;
+
+/// Who should run a step of this size, on a GPU with so many multiprocessors.
+fn suggested_team(plan: &Plan, most: usize) -> Team {
+    let total = plan.total();
+    match total.flops + total.bytes {
+        0..ONE_BLOCK => Team { blocks: 1, groups: 8, threads: 64 },
+        ONE_BLOCK..ONE_CLUSTER => Team { blocks: 16.min(most), groups: 2, threads: 256 },
+        _ => Team { blocks: most, groups: 1, threads: 512 },
+    }
+}
