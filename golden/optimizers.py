@@ -1,4 +1,4 @@
-"""optimizers.json: eight updates of each optimiser, gradient clipping, and accumulation, in f64."""
+"""optimizers.json: eight updates of each optimiser, gradient clipping, accumulation, and loss scaling, in f64."""
 
 import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
@@ -41,6 +41,7 @@ def make():
         "cases": [updates(*row, initial, gradients) for row in OPTIMIZERS],
         "clipping": clipping(),
         "accumulation": accumulation(),
+        "scaling": scaling(initial, gradients),
     }
 
 
@@ -103,3 +104,24 @@ def accumulation():
             }
         )
     return record
+
+
+def scaling(initial, gradients):
+    """Adam behind a GradScaler; in some steps the first gradient is infinite. JSON has no word for that: `overflows` names them."""
+    parameter = initial.clone().requires_grad_()
+    optimizer = ADAM([parameter], lr=0.1)
+    settings = {"initial": 8.0, "growth": 2.0, "backoff": 0.5, "interval": 2}
+    names = {"initial": "init_scale", "growth": "growth_factor", "backoff": "backoff_factor", "interval": "growth_interval"}
+    scaler = torch.amp.GradScaler("cpu", **{names[k]: v for k, v in settings.items()})
+    overflows, scales, trail = [0, 4, 5], [], []
+    for i, gradient in enumerate(gradients):
+        scales.append(scaler.get_scale())
+        seen = gradient.clone()
+        if i in overflows:
+            seen[0] = float("inf")
+        scaler.scale(torch.ones(()))  # begins a step
+        parameter.grad = seen * scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update()
+        trail.append(values(parameter))
+    return {"lr": 0.1, "overflows": overflows, "scales": scales, "params": trail, **settings}

@@ -143,8 +143,8 @@ pub struct MachineArgs {
     /// faster [default: auto]
     #[arg(long, value_name = "auto|cpu|cuda|cuda:N")]
     pub device: Option<Device>,
-    /// Large products on a GPU: fp32, tf32, or bf16 with weights and sums in 32 bits [default: fp32]
-    #[arg(long, value_name = "fp32|tf32|bf16")]
+    /// Large products on a GPU: fp32, tf32, bf16, or fp16 with a scaled loss; weights and sums stay in 32 bits [default: fp32]
+    #[arg(long, value_name = "fp32|tf32|bf16|fp16")]
     pub precision: Option<Precision>,
     /// Threads to use; 0 takes as many as turn out fastest
     #[arg(long, value_name = "N", default_value_t = 0)]

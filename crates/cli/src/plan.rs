@@ -112,7 +112,7 @@ impl Estimate {
         let rate = match precision {
             Precision::Fp32 => 50e6,
             Precision::Tf32 => 400e6,
-            Precision::Bf16 => 750e6,
+            Precision::Bf16 | Precision::Fp16 => 750e6,
         };
         Estimate { barriers: 2.0 * levels as f64, arithmetic: flops as f64 / rate, memory: bytes as f64 / 4e6 }
     }

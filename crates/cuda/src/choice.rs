@@ -1,13 +1,12 @@
 //! How a GPU runs a plan, and what that takes: decided by sizes alone, for running, printing and finding room.
 
-use std::collections::BTreeSet;
-
 use citius_plan::Plan;
 
 use crate::device::Device;
 use crate::executable::{Options, chunk_steps};
 use crate::large::{LARGE_PRODUCT, call_library};
 use crate::layout::{Layout, LeafPlaces};
+use crate::precision::Halves;
 use crate::product::WORKSPACE;
 use crate::schedule::{Schedule, Team};
 use crate::transposes::read_through_transposes;
@@ -17,7 +16,7 @@ pub struct Scheduled {
     pub plan: Plan,
     pub schedule: Schedule,
     /// Buffers stored in 16 bits.
-    pub half: BTreeSet<usize>,
+    pub half: Halves,
 }
 
 /// Decides how a GPU with so many multiprocessors runs a plan. `most`: of so many blocks, how many can be started together.
@@ -31,7 +30,7 @@ pub fn schedule(plan: &Plan, multiprocessors: usize, most: &dyn Fn(usize) -> usi
     }
     let team = options.team.unwrap_or_else(|| suggested_team(&plan, multiprocessors));
     let schedule = Schedule::new(&plan, Team { blocks: most(team.blocks), ..team });
-    Scheduled { plan, schedule, half: BTreeSet::new() }
+    Scheduled { plan, schedule, half: Halves::default() }
 }
 
 /// Bytes that a plan takes on a GPU, with the model and the inputs that stay.

@@ -8,7 +8,7 @@ use citius_plan::{
     Buffer, BufferId, Call, Cost, Fold, Instr, Loop, Matmul, Nest, Operand, Plan, Program, Storage, Work,
 };
 
-use crate::precision::Precision;
+use crate::precision::{Halves, Precision};
 
 /// Arithmetic from which a product is the library's, unless told otherwise.
 pub const LARGE_PRODUCT: usize = 64 << 20;
@@ -19,7 +19,7 @@ pub struct Large {
     /// Calls that are the library's: plain products.
     pub library: BTreeSet<usize>,
     /// Buffers stored in 16 bits.
-    pub half: BTreeSet<BufferId>,
+    pub half: Halves,
     from: usize,
 }
 
@@ -32,8 +32,8 @@ pub fn call_library(plan: &Plan, precision: Precision, from: usize) -> Option<La
         plan.calls.iter_mut().for_each(|call| call.wave = 4 * call.wave + 4);
         part_epilogues(&mut plan, from);
         fold_columns_in_parts(&mut plan);
-        let mut large = Large { plan, library: BTreeSet::new(), half: BTreeSet::new(), from };
-        if precision == Precision::Bf16 {
+        let mut large = Large { plan, library: BTreeSet::new(), half: Halves { precision, ..Halves::default() }, from };
+        if precision.is_half() {
             large.store_halves();
             large.cast_the_rest();
         }
@@ -195,7 +195,7 @@ impl Large {
                 }
             }
             if of_product && only {
-                self.half.insert(id);
+                self.half.buffers.insert(id);
             }
         }
     }
@@ -211,7 +211,7 @@ impl Large {
             for side in 0..2 {
                 let Work::Matmul(m) = &self.plan.calls[i].work else { continue };
                 let source = if side == 0 { m.a.buffer } else { m.b.buffer };
-                if self.half.contains(&source) {
+                if self.half.contains(source) {
                     continue;
                 }
                 let made = self.plan.calls.iter().filter(|c| c.wave < wave && c.work.touches().1.contains(&source));
@@ -222,7 +222,7 @@ impl Large {
                         let elements = self.plan.buffers[source].shape.elements();
                         let dims = self.plan.buffers[source].shape.dims().to_vec();
                         let copy = new_buffer(&mut self.plan.buffers, &dims);
-                        self.half.insert(copy);
+                        self.half.buffers.insert(copy);
                         copies.push(((source, made), copy));
                         // right behind its maker, or before its first reader
                         let at = made.map_or(wave - 1, |made| made + 1);

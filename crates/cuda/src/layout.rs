@@ -1,10 +1,11 @@
 //! Where every buffer of a plan lies on the device.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use citius_graph::{DType, LeafKind};
 use citius_plan::{Plan, Storage, Work};
 
+use crate::precision::Halves;
 use crate::schedule::{Schedule, Step};
 
 /// Widest load, and a line of the second-level cache.
@@ -46,7 +47,7 @@ pub struct Layout {
     /// For each buffer an expression of its address.
     pointers: Vec<String>,
     /// Buffers stored in 16 bits.
-    half: BTreeSet<usize>,
+    half: Halves,
     pub scratch_bytes: usize,
     /// Constants to be written into scratch memory once: (offset, values).
     pub constants: Vec<(usize, Vec<f32>)>,
@@ -94,7 +95,7 @@ impl Layout {
         schedule: &Schedule,
         leaves: &LeafPlaces,
         is_bound: &dyn Fn(&str) -> bool,
-        half: &BTreeSet<usize>,
+        half: &Halves,
         block_bytes: usize,
     ) -> Layout {
         let mut layout = Layout {
@@ -125,7 +126,7 @@ impl Layout {
             .collect();
         for (id, buffer) in plan.buffers.iter().enumerate() {
             let elements = buffer.shape.elements();
-            let size = elements * if half.contains(&id) { 2 } else { buffer.dtype.bytes() };
+            let size = elements * if half.contains(id) { 2 } else { buffer.dtype.bytes() };
             let pointer = match &buffer.storage {
                 Storage::Scratch { .. } if is_output(id) => {
                     let offset = layout.result(size);
@@ -211,14 +212,14 @@ impl Layout {
 
     /// An expression of the buffer's address, typed where its elements are not what the plan says.
     pub fn pointer(&self, buffer: usize) -> String {
-        match self.half.contains(&buffer) {
-            true => format!("(Half*)({})", self.pointers[buffer]),
+        match self.half.contains(buffer) {
+            true => format!("({}*)({})", self.half.type_name(), self.pointers[buffer]),
             false => self.pointers[buffer].clone(),
         }
     }
 
     pub fn is_half(&self, buffer: usize) -> bool {
-        self.half.contains(&buffer)
+        self.half.contains(buffer)
     }
 
     /// (region, offset), as the addresses of a launch name them.

@@ -40,7 +40,7 @@ pub use executable::{Executable, Options};
 pub use large::{LARGE_PRODUCT, Large, call_library};
 pub use layout::{Layout, LeafPlaces};
 pub use ledger::Ledger;
-pub use precision::Precision;
+pub use precision::{Halves, Precision};
 pub use schedule::{Dump, Schedule, Team};
 pub use session::Session;
 pub use source::render;

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,6 +15,33 @@ pub enum Precision {
     Tf32,
     /// Activations and factors in bfloat16, sums in 32 bits; weights, gradients of weights and the optimiser stay in 32 bits.
     Bf16,
+    /// The same in 16-bit floats of IEEE, finer and of a smaller range: gradients need a scaled loss.
+    Fp16,
+}
+
+impl Precision {
+    /// Whether values are stored in 16 bits where large products read them.
+    pub fn is_half(self) -> bool {
+        matches!(self, Precision::Bf16 | Precision::Fp16)
+    }
+}
+
+/// Buffers of a plan that are stored in 16 bits, as the precision says.
+#[derive(Clone, Debug, Default)]
+pub struct Halves {
+    pub buffers: BTreeSet<usize>,
+    pub precision: Precision,
+}
+
+impl Halves {
+    pub fn contains(&self, buffer: usize) -> bool {
+        self.buffers.contains(&buffer)
+    }
+
+    /// Of their elements, in the source of kernels.
+    pub fn type_name(&self) -> &'static str {
+        if self.precision == Precision::Fp16 { "Fp16" } else { "Bf16" }
+    }
 }
 
 impl FromStr for Precision {
@@ -24,7 +52,8 @@ impl FromStr for Precision {
             "fp32" => Ok(Precision::Fp32),
             "tf32" => Ok(Precision::Tf32),
             "bf16" => Ok(Precision::Bf16),
-            _ => Err(format!("there is no precision \"{text}\": fp32, tf32 or bf16")),
+            "fp16" => Ok(Precision::Fp16),
+            _ => Err(format!("there is no precision \"{text}\": fp32, tf32, bf16 or fp16")),
         }
     }
 }
@@ -35,6 +64,7 @@ impl fmt::Display for Precision {
             Precision::Fp32 => "fp32",
             Precision::Tf32 => "tf32",
             Precision::Bf16 => "bf16",
+            Precision::Fp16 => "fp16",
         })
     }
 }

@@ -57,17 +57,22 @@ impl Product {
     /// `half`: which of A, B and C are stored in 16 bits.
     pub fn new(library: &Library, m: &Matmul, half: [bool; 3], precision: Precision) -> Result<Product, CudaError> {
         let compute = match precision {
-            Precision::Fp32 | Precision::Bf16 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            Precision::Fp32 | Precision::Bf16 | Precision::Fp16 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
             Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
         };
         let description = result::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F).map_err(failed)?;
+        let dtype = |side: usize| match (half[side], precision) {
+            (false, _) => sys::cudaDataType_t::CUDA_R_32F,
+            (true, Precision::Fp16) => sys::cudaDataType_t::CUDA_R_16F,
+            (true, _) => sys::cudaDataType_t::CUDA_R_16BF,
+        };
         let batches = m.outer.first().copied();
         let stride = |o: &Operand| o.outer.first().copied().unwrap_or(0);
         let out = &m.operands[m.stores[0].1];
         // seen by columns, a matrix stored by rows is its transpose: B is [n,k], A is [k,m]
-        let (left, left_turned) = layout(m.k, m.n, &m.b, half[1], batches, stride(&m.b))?;
-        let (right, right_turned) = layout(m.m, m.k, &m.a, half[0], batches, stride(&m.a))?;
-        let (out, _) = layout(m.m, m.n, out, half[2], batches, stride(out))?;
+        let (left, left_turned) = layout(m.k, m.n, &m.b, dtype(1), batches, stride(&m.b))?;
+        let (right, right_turned) = layout(m.m, m.k, &m.a, dtype(0), batches, stride(&m.a))?;
+        let (out, _) = layout(m.m, m.n, out, dtype(2), batches, stride(out))?;
         use sys::cublasLtMatmulDescAttributes_t::{CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB};
         for (attribute, turned) in
             [(CUBLASLT_MATMUL_DESC_TRANSA, left_turned), (CUBLASLT_MATMUL_DESC_TRANSB, right_turned)]
@@ -130,11 +135,10 @@ fn layout(
     rows: usize,
     cols: usize,
     o: &Operand,
-    half: bool,
+    dtype: sys::cudaDataType_t,
     batches: Option<usize>,
     stride: usize,
 ) -> Result<(sys::cublasLtMatrixLayout_t, bool), CudaError> {
-    let dtype = if half { sys::cudaDataType_t::CUDA_R_16BF } else { sys::cudaDataType_t::CUDA_R_32F };
     let turned = o.col != 1;
     let (height, width, step) = if turned { (rows, cols, o.col) } else { (cols, rows, o.row) };
     let layout = result::create_matrix_layout(dtype, height as u64, width as u64, step as i64).map_err(failed)?;

@@ -1,10 +1,10 @@
 //! What can be held without a GPU: how steps are scheduled, and the source that comes out.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use citius_cuda::{
-    Dump, LARGE_PRODUCT, Layout, LeafPlaces, Precision, Schedule, Team, call_library, read_through_transposes, render,
+    Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Precision, Schedule, Team, call_library, read_through_transposes,
+    render,
 };
 use citius_graph::{DType, Graph};
 use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
@@ -31,7 +31,7 @@ fn step(sizes: &[usize], batch: usize, rows: usize, bytes: bool) -> Plan {
     read_through_transposes(&citius_plan::compile(&g).unwrap())
 }
 
-fn source(plan: &Plan, schedule: &Schedule, half: &BTreeSet<usize>, timed: bool) -> String {
+fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> String {
     let mut places = LeafPlaces::default();
     places.admit(plan);
     let layout = Layout::new(plan, schedule, &places, &|name| name != "rows", half, 227 << 10);
@@ -62,7 +62,7 @@ fn the_mnist_step_meets_three_times() {
 fn the_source_of_a_small_step() {
     const FUNCTION: &str = "static __device__ __noinline__";
     let plan = step(&[3, 4, 1], 8, 100, false);
-    let text = source(&plan, &Schedule::new(&plan, ONE), &BTreeSet::new(), false);
+    let text = source(&plan, &Schedule::new(&plan, ONE), &Halves::default(), false);
     assert!(text.contains("extern __shared__ __align__(256) char chip[];"), "parameters stay on the chip");
     // what is generated, without what every kernel begins with
     let start = text.find(FUNCTION).unwrap();
@@ -73,16 +73,17 @@ fn the_source_of_a_small_step() {
 fn large_products_are_the_librarys() {
     let plan = step(&[1024, 1024, 1024, 10], 512, 4096, false);
     assert!(call_library(&step(&[784, 128, 64, 10], 64, 60_000, true), Precision::Fp32, LARGE_PRODUCT).is_none());
-    for precision in [Precision::Fp32, Precision::Bf16] {
+    for precision in [Precision::Fp32, Precision::Bf16, Precision::Fp16] {
         let large = call_library(&plan, precision, LARGE_PRODUCT).unwrap();
         // two layers forward, two gradients of weights, one of activations
         assert_eq!(large.library.len(), 5);
-        assert_eq!(large.half.is_empty(), precision == Precision::Fp32);
+        assert_eq!(large.half.buffers.is_empty(), precision == Precision::Fp32);
         let schedule = Schedule::in_levels(&large.plan, &large.library, 132);
         assert!(schedule.by_levels());
         let text = source(&large.plan, &schedule, &large.half, false);
         assert!(text.contains("level0(") && !text.contains(" steps("));
-        assert_eq!(text.contains("(Half*)(scratch"), precision == Precision::Bf16);
+        assert_eq!(text.contains("(Bf16*)(scratch"), precision == Precision::Bf16);
+        assert_eq!(text.contains("(Fp16*)(scratch"), precision == Precision::Fp16);
     }
 }
 
@@ -92,13 +93,20 @@ fn large_products_are_the_librarys() {
 fn sources_compile() {
     let small = step(&[10, 64, 1], 32, 10_000, false);
     let mnist = step(&[784, 128, 64, 10], 64, 60_000, true);
-    let none = BTreeSet::new();
+    let wide = step(&[1024, 1024, 1024, 10], 512, 4096, false);
+    let none = Halves::default();
     for capability in [(8, 0), (9, 0)] {
         for (plan, team) in [(&small, ONE), (&mnist, GRID), (&mnist, Team { blocks: 16, groups: 4, threads: 128 })] {
             for timed in [false, true] {
                 let text = source(plan, &Schedule::new(plan, team), &none, timed);
                 citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{team:?} for {capability:?}: {e}"));
             }
+        }
+        for precision in [Precision::Fp32, Precision::Bf16, Precision::Fp16] {
+            let large = call_library(&wide, precision, LARGE_PRODUCT).unwrap();
+            let schedule = Schedule::in_levels(&large.plan, &large.library, 132);
+            let text = source(&large.plan, &schedule, &large.half, false);
+            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{precision} for {capability:?}: {e}"));
         }
     }
 }

@@ -1,8 +1,10 @@
-use citius_graph::{Graph, Init, Tensor, TraceError};
+use citius_graph::{Graph, Tensor, TraceError};
 
 use crate::clip::global_norm;
+use crate::pace::Pace;
+use crate::scaling::LossScale;
 use crate::schedules::{Schedule, ScheduleConfig};
-use crate::{Clip, Optimizer, Update, awake_units};
+use crate::{Clip, LossScaling, Optimizer, Update, awake_units};
 
 /// How a loss becomes new parameters.
 pub struct Learning {
@@ -12,6 +14,8 @@ pub struct Learning {
     pub clip: Option<Clip>,
     /// Steps whose gradients are averaged into one update.
     pub accumulate: usize,
+    /// For gradients in 16 bits.
+    pub scaling: Option<LossScaling>,
     /// Whether to record the sums of squares of gradients, updates and weights, one scalar each per parameter, and which units
     /// got a gradient.
     pub probes: bool,
@@ -24,6 +28,10 @@ pub struct Learned {
     pub rate: Tensor,
     /// Before clipping.
     pub grad_norm: Tensor,
+    /// 1 in the steps that update, 0 in the others; `None` when all do.
+    pub applies: Option<Tensor>,
+    /// Number of this update, 1 for the first, a scalar.
+    pub count: Tensor,
     pub parameters: Vec<LearnedParameter>,
 }
 
@@ -43,6 +51,7 @@ impl Learning {
             schedule: Box::new(ScheduleConfig::Constant),
             clip: None,
             accumulate: 1,
+            scaling: None,
             probes: true,
         }
     }
@@ -62,13 +71,18 @@ impl Learning {
         self
     }
 
+    pub fn scaling(mut self, scaling: Option<LossScaling>) -> Learning {
+        self.scaling = scaling;
+        self
+    }
+
     pub fn probes(mut self, probes: bool) -> Learning {
         self.probes = probes;
         self
     }
 
     /// Records gradients, clipping and updates of all trainable parameters of the loss's graph, and the outputs `loss`, `lr`,
-    /// `grad_norm` and, with probes, `probe.{grad,update,weight}.{parameter}`. `Err` is the first mistake made in the graph.
+    /// `grad_norm`, with scaling `loss_scale`, and with probes `probe.{grad,update,weight}.{parameter}`. `Err` is the first mistake made in the graph.
     #[track_caller]
     pub fn record(&self, loss: &Tensor) -> Result<Learned, TraceError> {
         let g = loss.graph();
@@ -85,12 +99,19 @@ impl Learning {
             g.report("learn", "there is no parameter to train");
         }
         let pace = (self.accumulate > 1).then(|| Pace::new(g, self.accumulate));
-        let share = if self.accumulate > 1 { loss * (1.0 / self.accumulate as f64) } else { loss.clone() };
+        let scale = self.scaling.map(|scaling| LossScale::new(g, scaling));
+        let mut share = if self.accumulate > 1 { loss * (1.0 / self.accumulate as f64) } else { loss.clone() };
+        if let Some(scale) = &scale {
+            share = scale.apply(&share);
+        }
         let gradients = g.gradients(&share, &parameters);
         report_unreached(g, &names, &gradients);
         g.check()?;
         // all are there, or the check above has said so
         let mut gradients: Vec<Tensor> = gradients.into_iter().flatten().collect();
+        if let Some(scale) = &scale {
+            gradients = gradients.iter().map(|d| scale.remove(d)).collect();
+        }
         if let Some(pace) = &pace {
             gradients = names.iter().zip(&gradients).map(|(name, d)| pace.accumulate(name, d)).collect();
         }
@@ -99,9 +120,17 @@ impl Learning {
             Some(pace) => pace.made.clone(),
             None => g.step(),
         };
-        let count = &made + 1.0;
         let rate = self.schedule.rate(self.lr, &made);
         let grad_norm = global_norm(&gradients).unwrap_or_else(|| g.scalar(0.0));
+        let due = pace.map(|pace| pace.applies);
+        let (applies, count) = match &scale {
+            Some(scale) => {
+                g.output("loss_scale", &scale.scale);
+                let (applies, count) = scale.settle(&grad_norm, due.as_ref());
+                (Some(applies), count)
+            }
+            None => (due, &made + 1.0),
+        };
         let clipped = match self.clip {
             Some(clip) => clip.apply(&gradients, &grad_norm),
             None => gradients.clone(),
@@ -110,13 +139,13 @@ impl Learning {
         g.output("lr", &rate);
         g.output("grad_norm", &grad_norm);
 
-        let mut learned = Learned { loss: loss.clone(), rate, grad_norm, parameters: Vec::new() };
+        let mut learned = Learned { loss: loss.clone(), rate, grad_norm, applies, count, parameters: Vec::new() };
         for (i, name) in names.into_iter().enumerate() {
             let parameter = &parameters[i];
             let _parameter = g.scope(format!("update of {name}"));
-            let applies = pace.as_ref().map(|p| &p.applies);
-            let update =
-                Update { name: &name, parameter, gradient: &clipped[i], rate: &learned.rate, count: &count, applies };
+            let Learned { rate, count, .. } = &learned;
+            let applies = learned.applies.as_ref();
+            let update = Update { name: &name, parameter, gradient: &clipped[i], rate, count, applies };
             let mut value = self.optimizer.update(&update);
             if let Some(applies) = applies {
                 value = applies.choose(&value, parameter);
@@ -127,7 +156,11 @@ impl Learning {
                 g.output(&format!("probe.update.{name}"), &(&value - parameter).square().sum_all());
                 g.output(&format!("probe.weight.{name}"), &parameter.square().sum_all());
                 if is_bias(&name) {
-                    awake_units(&name, &gradients[i]);
+                    let seen = match &scale {
+                        Some(scale) => scale.finite(&learned.grad_norm).choose(&gradients[i], &g.scalar(0.0)),
+                        None => gradients[i].clone(),
+                    };
+                    awake_units(&name, &seen);
                 }
             }
             learned.parameters.push(LearnedParameter { name, gradient: gradients[i].clone(), value });
@@ -152,38 +185,6 @@ fn report_unreached(g: &Graph, names: &[String], gradients: &[Option<Tensor>]) {
             unreached.join(", ")
         );
         g.report("learn", problem);
-    }
-}
-
-/// Which steps of an accumulation update, k steps each.
-struct Pace {
-    graph: Graph,
-    /// Updates made before this step.
-    made: Tensor,
-    /// 1 in the k-th step, 0 in the others.
-    applies: Tensor,
-}
-
-impl Pace {
-    #[track_caller]
-    fn new(g: &Graph, k: usize) -> Pace {
-        // counted by itself: the step number is a rounded f32 after 2²⁴ steps
-        let phase = g.state("accumulate.phase", &[], Init::Zeros);
-        let applies = phase.ge(&g.scalar(k as f64 - 1.0));
-        g.assign(&phase, &applies.choose(&g.scalar(0.0), &(&phase + 1.0)));
-        // ¼ more: no rounding of the quotient can cross a whole number
-        let made = ((g.step() - &phase) / k as f64 + 0.25).floor();
-        Pace { graph: g.clone(), applies, made }
-    }
-
-    /// The gradient summed since the last update, kept as `{name}.accumulated` and emptied by an update.
-    #[track_caller]
-    fn accumulate(&self, name: &str, gradient: &Tensor) -> Tensor {
-        let named = |parameter: &str| format!("{parameter}.accumulated");
-        let kept = self.graph.state_of(name, &gradient.dims(), Init::Zeros, named);
-        let sum = &kept + gradient;
-        self.graph.assign(&kept, &self.applies.choose(&self.graph.scalar(0.0), &sum));
-        sum
     }
 }
 

@@ -50,7 +50,9 @@ pub mod losses;
 pub mod models;
 mod module;
 pub mod optim;
+mod pace;
 mod probes;
+mod scaling;
 pub mod schedules;
 
 pub use citius_graph::{Graph, Tensor};
@@ -64,4 +66,5 @@ pub use models::{Mlp, mlp};
 pub use module::Module;
 pub use optim::{Adam, AdamW, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
 pub use probes::awake_units;
+pub use scaling::LossScaling;
 pub use schedules::{Plateau, PlateauWatch, Schedule, ScheduleConfig};

@@ -107,6 +107,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         schedule,
         clip: wishes.clip_norm.map(|max_norm| Clip::Norm { max_norm }),
         accumulate: wishes.accumulate.unwrap_or(1),
+        precision: wishes.precision.unwrap_or_default(),
         batch_size,
         epochs,
         validate_every,

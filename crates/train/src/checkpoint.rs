@@ -205,6 +205,7 @@ pub(crate) mod tests {
             schedule: ScheduleConfig::default(),
             clip: None,
             accumulate: 3,
+            precision: Default::default(),
             batch_size: 32,
             epochs: 4,
             validate_every: 1,

@@ -110,7 +110,7 @@ wishes! {
     seed: u64,
     /// Where the steps run; `auto` or open: on the faster device.
     device: Device,
-    /// Of large products on a GPU: `fp32`, `tf32` or `bf16`.
+    /// Of large products on a GPU: `fp32`, `tf32`, `bf16` or `fp16`.
     precision: Precision,
 }
 

@@ -109,7 +109,7 @@ impl Training {
     ) -> Result<Report, TrainError> {
         // before anything is written
         let decision = self.decide(options)?;
-        let cuda = citius_cuda::Options { precision: self.wishes.precision.unwrap_or_default(), ..Default::default() };
+        let cuda = citius_cuda::Options { precision: self.settings.precision, ..Default::default() };
         let mut choices = [&self.choices[..], &[decision.choice]].concat();
         let mut settings = self.settings.clone();
         // a run that goes on has its pieces

@@ -1,5 +1,6 @@
 //! Everything that decides the numbers of a run. Threads and files do not, so they are not here.
 
+use citius_cuda::Precision;
 use citius_data::Task;
 use citius_nn::{Activation, Clip, Loss, Mlp, OptimizerConfig, ScheduleConfig, mlp};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct Settings {
     pub clip: Option<Clip>,
     /// Steps whose gradients make one update.
     pub accumulate: usize,
+    /// Of large products; `fp16` scales the loss.
+    #[serde(default)]
+    pub precision: Precision,
     pub batch_size: usize,
     pub epochs: usize,
     /// Epochs between validations.

@@ -1,9 +1,10 @@
 //! The training step of a data set, traced and compiled: gather a batch, forward, loss, backward, update.
 
 use citius_cpu::Inputs;
+use citius_cuda::Precision;
 use citius_data::{Features, Target};
 use citius_graph::{DType, Graph, Init, Mode};
-use citius_nn::{Learning, Module};
+use citius_nn::{Learning, LossScaling, Module};
 use citius_plan::{Plan, compile};
 
 use crate::material::{Form, TargetForm};
@@ -49,11 +50,11 @@ pub fn plan_step(
     let learned = learning(settings, updates).record(&loss)?;
     if let Some(decay) = settings.average {
         // early averages forget faster, so that the first weights do not linger
-        let count = g.step() + 1.0;
-        let keep = (&count / (&count + 10.0)).minimum(&g.scalar(decay));
+        let keep = (&learned.count / (&learned.count + 10.0)).minimum(&g.scalar(decay));
         for p in &learned.parameters {
             let average = g.state_of(&p.name, &p.value.dims(), Init::Zeros, average_name);
-            g.assign(&average, &(&p.value + (&average - &p.value) * &keep));
+            let moved = &p.value + (&average - &p.value) * &keep;
+            g.assign(&average, &learned.applies.as_ref().map_or(moved.clone(), |a| a.choose(&moved, &average)));
         }
     }
     g.check()?;
@@ -70,6 +71,7 @@ fn learning(settings: &Settings, updates: usize) -> Learning {
         .schedule(settings.schedule.clone().over(updates))
         .clip(settings.clip)
         .accumulate(settings.accumulate)
+        .scaling((settings.precision == Precision::Fp16).then(LossScaling::default))
 }
 
 /// Steps of a whole epoch: the full batches, and the smaller one at its end.
@@ -93,6 +95,8 @@ pub(crate) struct Places {
     pub loss: usize,
     pub grad_norm: usize,
     pub rate: usize,
+    /// With gradients in 16 bits.
+    pub loss_scale: Option<usize>,
     /// Parameter, and sum of squares of its gradient.
     pub gradients: Vec<(String, usize)>,
 }
@@ -152,7 +156,8 @@ impl Places {
         let named = plan.outputs.iter().enumerate();
         let gradients =
             named.filter_map(|(i, (name, _))| Some((name.strip_prefix("probe.grad.")?.to_owned(), i))).collect();
-        Ok(Places { loss, grad_norm, rate, gradients })
+        let loss_scale = plan.outputs.iter().position(|o| o.0 == "loss_scale");
+        Ok(Places { loss, grad_norm, rate, loss_scale, gradients })
     }
 }
 

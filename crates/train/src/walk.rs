@@ -99,14 +99,19 @@ impl Driver for Walk<'_, '_> {
         let loss = outputs.scalar(self.places.loss);
         let grad_norm = outputs.scalar(self.places.grad_norm);
         self.seen.lr = outputs.scalar(self.places.rate) as f64;
-        self.seen.grad_norm = grad_norm as f64;
+        // at a smaller scale of the loss the same gradients may be finite: the step has changed nothing but the scale
+        let scale = self.places.loss_scale.map_or(1.0, |at| outputs.scalar(at));
+        let skipped = loss.is_finite() && !grad_norm.is_finite() && scale > 1.0;
+        if !skipped {
+            self.seen.grad_norm = grad_norm as f64;
+        }
         let p = &mut *self.progress;
         p.step = step + 1;
         p.in_epoch += 1;
         p.loss_sum += loss as f64 * self.size as f64;
         p.loss_rows += self.size as u64;
         p.first_loss.get_or_insert(loss as f64);
-        if !(loss.is_finite() && grad_norm.is_finite()) {
+        if !(loss.is_finite() && grad_norm.is_finite() || skipped) {
             let (step, lr) = (p.step, self.seen.lr);
             let what = || first_trouble(loss, outputs, self.places);
             self.seen.trouble.get_or_insert_with(|| Trouble { what: what(), step, lr });

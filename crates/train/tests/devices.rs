@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use citius_data::{Dataset, Features, InMemory, Target};
 use citius_nn::{ByName, OptimizerConfig, ScheduleConfig};
 use citius_train::{
-    Device, Ending, Event, Feed, Input, Loaded, LoadingOptions, Material, Problem, Report, RunOptions, Training, Wishes,
+    Device, Ending, Event, Feed, Input, Loaded, LoadingOptions, Material, Precision, Problem, Report, RunOptions,
+    Training, Wishes,
 };
 
 const GPU: Device = Device::Cuda(0);
@@ -44,6 +45,26 @@ fn both_learn_alike() {
         run(&training(resident(), Wishes::default()), &folder.path().join(device.to_string()), device).epoch_losses
     });
     near(&losses[0], &losses[1]);
+}
+
+/// Wide enough for the library's products; gradients of 16 bits come with a scaled loss.
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn halves_learn_like_whole_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let losses = [Precision::Fp32, Precision::Bf16, Precision::Fp16].map(|precision| {
+        let wishes = Wishes {
+            hidden: Some(vec![1024, 1024]),
+            batch_size: Some(500),
+            precision: Some(precision),
+            ..Wishes::default()
+        };
+        let training = training(resident(), wishes);
+        run(&training, &folder.path().join(precision.to_string()), GPU).epoch_losses
+    });
+    let near = |a: &[f64], b: &[f64], by: f64| a.iter().zip(b).all(|(a, b)| (a - b).abs() < by * a);
+    assert!(near(&losses[0], &losses[1], 0.1), "bf16: {losses:?}");
+    assert!(near(&losses[0], &losses[2], 0.02), "fp16: {losses:?}");
 }
 
 /// Two classes told apart by a line through 32 features, kept as bytes.

@@ -45,17 +45,29 @@ __device__ __forceinline__ void all_groups(u32* counter, u32& goal) {
 
 // --- elements -----------------------------------------------------------------------------------------------------------
 
-// bfloat16, the upper half of a float: read and written as one
-struct Half {
+// read and written as floats: bfloat16, the upper half of one, and the 16-bit float of IEEE
+struct Bf16 {
     unsigned short bits;
     __device__ __forceinline__ operator float() const { return __uint_as_float((u32)bits << 16); }
     __device__ __forceinline__ void operator=(float x) {
         asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     }
 };
+struct Fp16 {
+    unsigned short bits;
+    __device__ __forceinline__ operator float() const {
+        float x;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+        return x;
+    }
+    __device__ __forceinline__ void operator=(float x) {
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    }
+};
 
 __device__ __forceinline__ float* f32(char* p) { return (float*)p; }
-__device__ __forceinline__ Half* f32(Half* p) { return p; }
+__device__ __forceinline__ Bf16* f32(Bf16* p) { return p; }
+__device__ __forceinline__ Fp16* f32(Fp16* p) { return p; }
 __device__ __forceinline__ int* i32(char* p) { return (int*)p; }
 __device__ __forceinline__ u8* bytes(char* p) { return (u8*)p; }
 
@@ -67,18 +79,29 @@ __device__ __forceinline__ Four load4(const float* p) {
     const float4 x = *(const float4*)p;
     return {{x.x, x.y, x.z, x.w}};
 }
-__device__ __forceinline__ Four load4(const Half* p) {
+__device__ __forceinline__ Four load4(const Bf16* p) {
     const uint2 x = *(const uint2*)p;
     return {{__uint_as_float(x.x << 16), __uint_as_float(x.x & 0xffff0000u), __uint_as_float(x.y << 16),
              __uint_as_float(x.y & 0xffff0000u)}};
 }
+__device__ __forceinline__ Four load4(const Fp16* p) {
+    const uint2 x = *(const uint2*)p;
+    const Fp16* e = (const Fp16*)&x;
+    return {{e[0], e[1], e[2], e[3]}};
+}
 __device__ __forceinline__ void store4(float* p, const Four& x) {
     *(float4*)p = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
 }
-__device__ __forceinline__ void store4(Half* p, const Four& x) {
+__device__ __forceinline__ void store4(Bf16* p, const Four& x) {
     uint2 y;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y.x) : "f"(x.v[1]), "f"(x.v[0]));
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y.y) : "f"(x.v[3]), "f"(x.v[2]));
+    *(uint2*)p = y;
+}
+__device__ __forceinline__ void store4(Fp16* p, const Four& x) {
+    uint2 y;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y.x) : "f"(x.v[1]), "f"(x.v[0]));
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y.y) : "f"(x.v[3]), "f"(x.v[2]));
     *(uint2*)p = y;
 }
 

@@ -1,5 +1,5 @@
 use citius_graph::{Graph, Init, Tensor};
-use citius_nn::{Clip, Learning, OptimizerConfig, Sgd, mse};
+use citius_nn::{Adam, Clip, Learning, LossScaling, OptimizerConfig, Sgd, mse};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -14,6 +14,7 @@ struct File {
     cases: Vec<Case>,
     clipping: Vec<Clipping>,
     accumulation: Accumulation,
+    scaling: Scaling,
 }
 
 #[derive(Deserialize)]
@@ -61,7 +62,20 @@ struct Two {
     bias: Packed,
 }
 
-/// Eight updates of every optimiser, clipping, and accumulation.
+#[derive(Deserialize)]
+struct Scaling {
+    lr: f64,
+    initial: f64,
+    growth: f64,
+    backoff: f64,
+    interval: usize,
+    /// Steps whose first gradient is infinite.
+    overflows: Vec<usize>,
+    scales: Vec<f64>,
+    params: Vec<Vec<f64>>,
+}
+
+/// Eight updates of every optimiser, clipping, accumulation, and loss scaling.
 #[track_caller]
 pub fn optimizers(executor: &dyn Evaluate, tolerance: Tolerance) {
     let file = load::<File>("optimizers");
@@ -75,7 +89,8 @@ pub fn optimizers(executor: &dyn Evaluate, tolerance: Tolerance) {
         failures.extend(clipping(case, executor, tolerance).err().map(|e| format!("{label}: {e}")));
     }
     failures.extend(accumulation(&file.accumulation, executor, tolerance).err().map(|e| format!("accumulation: {e}")));
-    let count = file.cases.len() + file.clipping.len() + 1;
+    failures.extend(scaling(&file, executor, tolerance).err().map(|e| format!("loss scaling: {e}")));
+    let count = file.cases.len() + file.clipping.len() + 2;
     assert_none(&format!("golden optimizers on {}", executor.name()), count, failures);
 }
 
@@ -170,6 +185,28 @@ fn accumulation(case: &Accumulation, executor: &dyn Evaluate, tolerance: Toleran
         ] {
             compare(&last[name], &expected.data, tolerance).map_err(|e| format!("{name} {i}: {e}"))?;
         }
+    }
+    Ok(())
+}
+
+fn scaling(file: &File, executor: &dyn Evaluate, tolerance: Tolerance) -> Result<(), String> {
+    let Scaling { lr, initial, growth, backoff, interval, .. } = file.scaling;
+    let (g, loss) = with_gradients(&[&[file.initial.len()]]);
+    let scaling = LossScaling { initial, growth, backoff, interval };
+    let learned = Learning::new(Adam::default(), lr).scaling(Some(scaling)).record(&loss).map_err(|e| e.to_string())?;
+    g.output("after", &learned.parameters[0].value);
+    let start = Values::from([("p0".to_string(), file.initial.clone())]);
+    let inputs = file.gradients.iter().enumerate().map(|(i, gradient)| {
+        let mut gradient = gradient.clone();
+        if file.scaling.overflows.contains(&i) {
+            gradient[0] = f64::INFINITY;
+        }
+        Values::from([("g0".to_string(), gradient)])
+    });
+    let outputs = executor.run(&g, &start, &inputs.collect::<Vec<_>>())?;
+    for (i, outputs) in outputs.iter().enumerate() {
+        compare(&outputs["loss_scale"], &[file.scaling.scales[i]], tolerance).map_err(|e| format!("scale {i}: {e}"))?;
+        compare(&outputs["after"], &file.scaling.params[i], tolerance).map_err(|e| format!("update {i}: {e}"))?;
     }
     Ok(())
 }
