@@ -26,6 +26,11 @@ pub trait Driver {
     /// Fills inputs that were not bound for the whole run, for this step. Called one step ahead: for what is small and helps to
     /// prepare a step, such as the numbers of the rows to gather.
     fn feed(&mut self, _step: u64, _slots: &mut Slots) {}
+    /// The row numbers of this input from this step on, where they follow from a rule that a device can apply by itself; a device
+    /// that does asks for neither `feed` nor `fill`.
+    fn rows(&self, _input: &str, _step: u64) -> Option<RowOrder> {
+        None
+    }
     /// Fills inputs that were not bound for the whole run, just before this step: for whole batches. `Stop` ends the run without the
     /// step.
     fn fill(&mut self, _step: u64, _slots: &mut Slots) -> Flow {
@@ -33,6 +38,19 @@ pub trait Driver {
     }
     /// After each step.
     fn after(&mut self, step: u64, outputs: &Outputs) -> Flow;
+}
+
+/// Rows in the order of a keyed permutation, as `citius_data::Network` describes it; one step takes up where the last ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowOrder {
+    /// Position of the first row.
+    pub start: u32,
+    /// Rows in all.
+    pub rows: u32,
+    pub blocks: u32,
+    pub low_bits: u32,
+    pub rounds: u32,
+    pub keys: [[u32; 4]; 12],
 }
 
 /// Data that stays the same for a run, by input name.

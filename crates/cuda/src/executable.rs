@@ -6,6 +6,7 @@ use citius_plan::Plan;
 use crate::choice::{Scheduled, schedule};
 use crate::compile::{Cache, compile};
 use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
+use crate::draw::Draw;
 use crate::error::CudaError;
 use crate::layout::Layout;
 use crate::ledger::Ledger;
@@ -51,6 +52,7 @@ pub struct Executable {
     pub(crate) scratch: Bytes,
     pub(crate) barrier: Bytes,
     pub(crate) chunks: [Chunk; 2],
+    pub(crate) draw: Option<Draw>,
     pub(crate) compute: Stream,
     pub(crate) copy: Stream,
     pub(crate) ticks: Option<Bytes>,
@@ -163,6 +165,7 @@ impl Design {
         let Design { plan, schedule, layout, .. } = self;
         let (device, team) = (session.device.clone(), schedule.team);
         let module = Module::load(&device, &image)?;
+        let draw = Draw::new(&module, &layout)?;
         let chip_bytes = layout.chip_bytes(&session.places);
         let form = match schedule.by_levels() {
             true => {
@@ -209,6 +212,7 @@ impl Design {
             scratch,
             barrier,
             chunks,
+            draw,
             compute,
             copy,
             ticks,

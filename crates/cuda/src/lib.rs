@@ -18,6 +18,7 @@
 mod choice;
 mod compile;
 mod device;
+mod draw;
 mod error;
 mod executable;
 mod large;

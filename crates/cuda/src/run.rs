@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use citius_cpu::{Driver, Flow, Inputs, Outputs, Staging, View};
+use citius_cpu::{Driver, Flow, Inputs, Outputs, RowOrder, Staging, View};
 use citius_graph::random;
 use cudarc::driver::{result, sys};
 
 use crate::device::device_error;
+use crate::draw::Wanted;
 use crate::error::CudaError;
-use crate::executable::{Executable, Form};
+use crate::executable::{Chunk, Executable, Form};
 use crate::session::Session;
 
 /// Steps of the first launch of a run: where filling is nothing beside computing, and where it is not.
@@ -67,11 +68,18 @@ impl Executable {
                 wish = self.next_chunk(wish);
                 let most = (wish as usize).min(self.chunk_steps).min((steps - sent) as usize);
                 let start = Instant::now();
-                let (filled, end) = self.fill(turn, seed, first + sent, most, &mut staging, driver);
+                let order = self.draw.as_ref().and_then(|draw| driver.rows(&draw.input, first + sent));
+                let (filled, end) = match order {
+                    Some(_) => (most, false),
+                    None => self.fill(turn, seed, first + sent, most, &mut staging, driver),
+                };
                 self.ledger.filling += start.elapsed().as_secs_f64();
                 stopped |= end;
                 if filled > 0 {
-                    self.send(turn, session, &bound, first + sent, filled)?;
+                    let chunk = &mut self.chunks[turn];
+                    (chunk.first, chunk.steps) = (first + sent, filled);
+                    self.bring(turn, order.as_ref(), seed)?;
+                    self.send(turn, session, &bound)?;
                     waiting.push(turn);
                     sent += filled as u64;
                     turn = 1 - turn;
@@ -161,22 +169,32 @@ impl Executable {
         (most, false)
     }
 
-    fn send(
-        &mut self,
-        turn: usize,
-        session: &Session,
-        bound: &[sys::CUdeviceptr],
-        first: u64,
-        steps: usize,
-    ) -> Result<(), CudaError> {
-        let chunk = &mut self.chunks[turn];
-        (chunk.first, chunk.steps) = (first, steps);
+    /// Copies what was filled, or has the GPU draw it.
+    fn bring(&self, turn: usize, order: Option<&RowOrder>, seed: u64) -> Result<(), CudaError> {
+        let chunk = &self.chunks[turn];
+        let Chunk { first, steps, .. } = *chunk;
+        self.copy.record(&chunk.copying)?;
         // SAFETY: pinned and device memory live in `self`; the host waits for `done` before it touches either again.
         unsafe {
-            self.copy.record(&chunk.copying)?;
-            self.copy.to_device(chunk.fed.pointer, chunk.fed_host.pointer, steps * self.layout.fed_bytes)?;
-            self.copy.record(&chunk.copied)?;
-            self.compute.wait(&chunk.copied)?;
+            match (&self.draw, order) {
+                (Some(draw), Some(order)) => {
+                    draw.start(&self.copy, order, Wanted { fed: chunk.fed.pointer, first, steps, seed })?
+                }
+                _ => {
+                    let bytes = steps * self.layout.fed_bytes;
+                    self.copy.to_device(chunk.fed.pointer, chunk.fed_host.pointer, bytes)?
+                }
+            }
+        }
+        self.copy.record(&chunk.copied)
+    }
+
+    fn send(&mut self, turn: usize, session: &Session, bound: &[sys::CUdeviceptr]) -> Result<(), CudaError> {
+        let chunk = &self.chunks[turn];
+        let steps = chunk.steps;
+        self.compute.wait(&chunk.copied)?;
+        // SAFETY: device memory lives in `self`; the host waits for `done` before it touches it again.
+        unsafe {
             result::memset_d8_async(self.barrier.pointer, 0, 4, self.compute.handle)
                 .map_err(|e| device_error("starting a step", e))?;
         }

@@ -41,7 +41,7 @@ pub use found::Found;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
 pub use inspect::Inspection;
 pub use loader::{Batch, Loader, LoaderOptions, LoaderReport, OnError};
-pub use order::{Order, Sampling, Shard, Weights};
+pub use order::{Network, Order, Sampling, Shard, Weights};
 pub use packed::{PackOptions, PackWriter, PackedFile, pack_source, pack_stream};
 pub use picture::{Grid, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
 pub use prepare::{

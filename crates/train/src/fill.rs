@@ -1,7 +1,7 @@
-//! A loader's next batch, into the inputs of the step that takes it.
+//! What a step is fed: a loader's next batch, or the order of rows.
 
-use citius_cpu::{Flow, Slots};
-use citius_data::{DataError, FieldMut, INPUT, Loader, TARGET};
+use citius_cpu::{Flow, RowOrder, Slots};
+use citius_data::{DataError, FieldMut, INPUT, Loader, Network, Order, TARGET};
 
 /// Stops where the loader has no further batch.
 pub fn fill_from(loader: &mut Loader, slots: &mut Slots) -> Result<Flow, DataError> {
@@ -12,4 +12,10 @@ pub fn fill_from(loader: &mut Loader, slots: &mut Slots) -> Result<Flow, DataErr
         Some(_) => Flow::Continue,
         None => Flow::Stop,
     })
+}
+
+/// The rows from this position of an order on, for a device that draws them itself.
+pub fn row_order(order: &Order, position: u64) -> RowOrder {
+    let Network { blocks, low_bits, rounds, keys } = order.network();
+    RowOrder { start: position as u32, rows: order.len(), blocks, low_bits, rounds, keys }
 }

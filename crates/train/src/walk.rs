@@ -5,11 +5,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Driver, Flow, Outputs, Plain, Slots, widest};
+use citius_cpu::{Driver, Flow, Outputs, Plain, RowOrder, Slots, widest};
 use citius_data::{DataError, Loader, Order};
 
 use crate::events::{Event, Listener};
-use crate::fill::fill_from;
+use crate::fill::{fill_from, row_order};
 use crate::fit::Progress;
 use crate::step::Places;
 
@@ -84,6 +84,15 @@ impl Driver for Walk<'_, '_> {
                 widest(Draw { order, position: position as u32, rows: drawn, slot });
             }
             Bringer::Loader(loader) => loader.show_next(&mut |bytes| slots.will_read(bytes)),
+        }
+    }
+
+    fn rows(&self, input: &str, step: u64) -> Option<RowOrder> {
+        match &self.batches {
+            Bringer::Order { order, drawn, first, start } if input == "rows" => {
+                Some(row_order(order, *start + (step - *first) * drawn.len() as u64))
+            }
+            _ => None,
         }
     }
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Driver, Flow, Inputs, Options, Outputs, Plain, Slots, widest};
+use citius_cpu::{Driver, Flow, Inputs, Options, Outputs, Plain, RowOrder, Slots, widest};
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
 use citius_graph::{DType, Graph, Tensor};
 use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
 use citius_plan::Plan;
-use citius_train::{Device, Engine, Machine, Workers, fill_from};
+use citius_train::{Device, Engine, Machine, Workers, fill_from, row_order};
 
 use crate::screen::{self, Sink};
 
@@ -219,6 +219,15 @@ impl Driver for Feeder<'_> {
         let drawn = &mut drawn[..rows.len()];
         widest(Draw { order, start: (step - *first) as u32 * *batch as u32, rows: drawn });
         rows.iter_mut().zip(drawn).for_each(|(row, drawn)| *row = *drawn as i32);
+    }
+
+    fn rows(&self, input: &str, step: u64) -> Option<RowOrder> {
+        match &self.batches {
+            Batches::Drawn { order, first, batch, .. } if input == "rows" => {
+                Some(row_order(order, (step - first) * *batch as u64))
+            }
+            _ => None,
+        }
     }
 
     fn fill(&mut self, _: u64, slots: &mut Slots) -> Flow {

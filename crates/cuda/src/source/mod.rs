@@ -9,6 +9,7 @@ mod text;
 
 use citius_plan::{FoldKind, Loop, Nest, Plan, Work};
 
+use crate::draw::rows_alone;
 use crate::layout::{Layout, LeafPlaces};
 use crate::schedule::{Cut, Fibre, Schedule, Step};
 use functions::{Function, Functions};
@@ -20,6 +21,7 @@ use text::Text;
 const REGIONS: &str = "const Args& args, char* scratch, char* leaves, char* fed, char* results";
 
 const PRELUDE: &str = include_str!("prelude.cu");
+const DRAW: &str = include_str!("draw.cu");
 
 /// The kernel `steps` for this schedule.
 pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPlaces, timed: bool) -> String {
@@ -41,6 +43,9 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
         text.line("#define TIMED");
     }
     text.line(PRELUDE);
+    if rows_alone(layout).is_some() {
+        text.line(DRAW);
+    }
     if layout.on_chip.is_some() {
         text.line("extern __shared__ __align__(256) char chip[];");
     }

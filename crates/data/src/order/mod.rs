@@ -13,7 +13,7 @@ mod windowed;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use permutation::Order;
+pub use permutation::{Network, Order};
 pub use weighted::Weights;
 pub use windowed::{Place, Window, WindowOrder};
 

@@ -14,6 +14,8 @@ use crate::rng::{SplitMix64, mix};
 /// 3 they are off by a percent); a tiny `n` needs more, its functions having few values to offer.
 const USUAL: usize = 4;
 const TINY: usize = 12;
+/// Fewer rows than this are tiny.
+const FEW: u32 = 64;
 
 /// A permutation of `0..n`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,13 @@ impl Order {
         self.n == 0
     }
 
+    /// The network in numbers, for a device that draws rows itself.
+    pub fn network(&self) -> Network {
+        let rounds = if self.n < FEW { TINY } else { USUAL };
+        let words = |keys: Keys| [keys.high.multiply, keys.high.add, keys.low.multiply, keys.low.add];
+        Network { blocks: self.blocks, low_bits: self.low_bits, rounds: rounds as u32, keys: self.keys.map(words) }
+    }
+
     /// The row at position `i`; positions beyond the end start over.
     pub fn at(&self, i: u32) -> u32 {
         let mut row = [0];
@@ -62,7 +71,7 @@ impl Order {
     pub fn fill(&self, start: u32, out: &mut [u32]) {
         match self.n {
             0 => out.fill(0),
-            1..64 => self.fill_rounds::<TINY>(start, out),
+            1..FEW => self.fill_rounds::<TINY>(start, out),
             _ => self.fill_rounds::<USUAL>(start, out),
         }
     }
@@ -110,6 +119,16 @@ impl Order {
         }
         hi << self.low_bits | lo
     }
+}
+
+/// The numbers of a permutation: `x ↦ (x >> low_bits, x mod 2^low_bits)` goes through the first `rounds` of `keys`, each
+/// `hi += ⌊(k₀·lo + k₁) · blocks / 2³²⌋ mod blocks; lo ^= the top low_bits of k₂·hi + k₃`, again while the result is no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    pub blocks: u32,
+    pub low_bits: u32,
+    pub rounds: u32,
+    pub keys: [[u32; 4]; TINY],
 }
 
 /// The functions of one round: `hi += high(lo); lo ^= low(hi)`.
