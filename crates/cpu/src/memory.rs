@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use citius_graph::{LeafKind, Part, Shape};
+use citius_graph::{LeafKind, Part, Seen, Shape};
 use citius_plan::{Plan, Storage};
 
 /// Memory aligned to a cache line (and to the widest vector), zeroed at first.
@@ -47,7 +47,7 @@ pub struct Leaf {
     pub shape: Shape,
     pub kind: LeafKind,
     /// Stored as the transpose of what the user sees.
-    pub transposed: bool,
+    pub seen: Option<Seen>,
     /// Set when this is one piece of what the user sees.
     pub part: Option<Part>,
     pub(crate) bytes: Arc<Aligned>,
@@ -71,13 +71,13 @@ impl Memory {
     /// Makes room for the leaves of a plan; new ones get their initial values.
     pub fn admit(&mut self, plan: &Plan) {
         for buffer in &plan.buffers {
-            let Storage::Leaf { name, kind, init, transposed, part } = &buffer.storage else { continue };
+            let Storage::Leaf { name, kind, init, seen, part } = &buffer.storage else { continue };
             if *kind == LeafKind::Input || self.leaves.contains_key(name) {
                 continue;
             }
             let bytes = Arc::new(Aligned::new(buffer.shape.elements() * 4));
             let (shape, part) = (buffer.shape.clone(), part.clone());
-            let leaf = Leaf { shape: shape.clone(), kind: *kind, transposed: *transposed, part: part.clone(), bytes };
+            let leaf = Leaf { shape: shape.clone(), kind: *kind, seen: seen.clone(), part: part.clone(), bytes };
             self.leaves.insert(name.clone(), leaf);
             let values = init.values(self.seed, name, &shape, part.as_ref());
             self.set(name, &values);
@@ -143,7 +143,7 @@ impl Memory {
 
     /// As [`Memory::user_view`], of values that are stored elsewhere as they would be here; `stored` finds those of a leaf.
     pub fn joined<'a>(&self, name: &str, stored: impl Fn(&str) -> Option<&'a [f32]>) -> Option<(Vec<usize>, Vec<f32>)> {
-        let (dims, transposed, pieces) = self.pieces(name)?;
+        let (dims, seen, pieces) = self.pieces(name)?;
         let mut values = vec![0.0; dims.iter().product()];
         for piece_name in pieces {
             let leaf = self.leaves.get(&piece_name)?;
@@ -153,9 +153,9 @@ impl Memory {
                 None => values.copy_from_slice(stored),
             }
         }
-        match (transposed, dims.as_slice()) {
-            (true, &[rows, cols]) => Some((vec![cols, rows], turned(&values, rows, cols))),
-            _ => Some((dims, values)),
+        match seen {
+            Some(seen) => Some((seen.dims.clone(), seen.of_stored(&dims, &values))),
+            None => Some((dims, values)),
         }
     }
 
@@ -167,14 +167,11 @@ impl Memory {
 
     /// The inverse of [`Memory::joined`]: the leaves that hold a tensor, each with its values as stored.
     pub fn parted(&self, name: &str, values: &[f32]) -> Option<Vec<(String, Vec<f32>)>> {
-        let (dims, transposed, pieces) = self.pieces(name)?;
+        let (dims, seen, pieces) = self.pieces(name)?;
         if values.len() != dims.iter().product::<usize>() {
             return None;
         }
-        let values = match (transposed, dims.as_slice()) {
-            (true, &[rows, cols]) => turned(values, cols, rows),
-            _ => values.to_vec(),
-        };
+        let values = seen.map_or_else(|| values.to_vec(), |seen| seen.to_stored(&dims, values));
         let own = |name: String| {
             let leaf = self.leaves.get(&name)?;
             let mut own = values.clone();
@@ -187,20 +184,16 @@ impl Memory {
         pieces.into_iter().map(own).collect()
     }
 
-    /// (stored shape of the whole, stored transposed, names of the leaves that hold it)
-    fn pieces(&self, name: &str) -> Option<(Vec<usize>, bool, Vec<String>)> {
+    /// (stored shape of the whole, how the user sees it, names of the leaves that hold it)
+    fn pieces(&self, name: &str) -> Option<(Vec<usize>, Option<&Seen>, Vec<String>)> {
         if let Some(leaf) = self.leaves.get(name) {
-            return Some((leaf.shape.dims().to_vec(), leaf.transposed, vec![name.to_string()]))
+            return Some((leaf.shape.dims().to_vec(), leaf.seen.as_ref(), vec![name.to_string()]))
                 .filter(|_| leaf.part.is_none());
         }
         let of_whole = |l: &Leaf| l.part.as_ref().is_some_and(|p| p.whole == name);
         let pieces: Vec<(&String, &Leaf)> = self.leaves.iter().filter(|(_, l)| of_whole(l)).collect();
         let (_, first) = pieces.first()?;
         let part = first.part.as_ref()?;
-        Some((part.whole_dims(&first.shape), first.transposed, pieces.iter().map(|(n, _)| n.to_string()).collect()))
+        Some((part.whole_dims(&first.shape), first.seen.as_ref(), pieces.iter().map(|(n, _)| n.to_string()).collect()))
     }
-}
-
-fn turned(values: &[f32], rows: usize, cols: usize) -> Vec<f32> {
-    (0..cols).flat_map(|c| (0..rows).map(move |r| values[r * cols + c])).collect()
 }

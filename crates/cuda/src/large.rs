@@ -46,7 +46,7 @@ pub fn call_library(plan: &Plan, precision: Precision, from: usize) -> Option<La
 
 fn is_large(m: &Matmul, from: usize) -> bool {
     let flops = 2 * m.outer.iter().product::<usize>() * m.m * m.n * m.k;
-    flops >= from && m.outer.len() <= 1 && is_matrix(&m.a) && is_matrix(&m.b)
+    flops >= from && m.deep.is_empty() && m.outer.len() <= 1 && is_matrix(&m.a) && is_matrix(&m.b)
 }
 
 /// One of its axes has neighbours beside each other.

@@ -44,6 +44,7 @@ fn replacement(plan: &Plan, at: usize) -> Option<(usize, Operand)> {
             // only as the right side of a product without outer indices
             let Work::Matmul(m) = &call.work else { return None };
             let only = m.outer.is_empty()
+                && m.deep.is_empty()
                 && m.b.buffer == copy
                 && m.b.offset == 0
                 && (m.b.row, m.b.col) == (l.cols, 1)

@@ -16,8 +16,12 @@ impl fmt::Display for Graph {
                 Op::Map { attrs, .. } if !attrs.is_empty() => write!(line, " {attrs:?}")?,
                 Op::Transpose { perm } => write!(line, " {perm:?}")?,
                 Op::Slice { axis, start } => write!(line, " axis={axis} start={start}")?,
-                Op::Concat { axis } => write!(line, " axis={axis}")?,
-                Op::Matmul { ta, tb } => write!(line, " ta={ta} tb={tb}")?,
+                Op::Windows { axis, stride, dilation } => {
+                    write!(line, " axis={axis} stride={stride} dilation={dilation}")?
+                }
+                Op::Join { at, step } => write!(line, " at={at:?} step={step:?}")?,
+                Op::Matmul { ta, tb, inner: 1 } => write!(line, " ta={ta} tb={tb}")?,
+                Op::Matmul { inner, .. } => write!(line, " inner={inner}")?,
                 Op::Reduce { axes, .. } => write!(line, " axes={axes:?}")?,
                 _ => {}
             }

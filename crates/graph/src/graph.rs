@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::rc::Rc;
 
+use crate::ops::custom::Rule;
 use crate::ops::{Op, OpKey};
 use crate::{DType, Init, Place, Shape, Tensor, TraceError};
 
@@ -46,10 +47,49 @@ pub struct Leaf {
     pub node: NodeId,
     pub init: Init,
     pub trainable: bool,
-    /// The user sees the transpose of what is stored (a weight `[out,in]` kept as `[in,out]`, so that products read it in rows).
-    pub transposed: bool,
+    /// Set when the user sees it otherwise than it is stored (a weight `[out,in]` kept as `[in,out]`, so that products read it in
+    /// rows).
+    pub seen: Option<Seen>,
     /// Set when the user's parameter is stored in several pieces, of which this is one.
     pub part: Option<Part>,
+}
+
+/// How the user sees what is stored: the stored axes in this order, under these sizes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    pub order: Vec<usize>,
+    pub dims: Vec<usize>,
+}
+
+impl Seen {
+    /// The transpose of a matrix stored with these sizes.
+    pub fn transposed(stored: [usize; 2]) -> Seen {
+        Seen { order: vec![1, 0], dims: vec![stored[1], stored[0]] }
+    }
+
+    /// Values as the user sees them, of values as they are stored.
+    pub fn of_stored<T: Copy>(&self, dims: &[usize], values: &[T]) -> Vec<T> {
+        self.places(dims).into_iter().map(|stored| values[stored]).collect()
+    }
+
+    /// The inverse of [`Seen::of_stored`].
+    pub fn to_stored<T: Copy>(&self, dims: &[usize], values: &[T]) -> Vec<T> {
+        let mut stored = values.to_vec();
+        self.places(dims).into_iter().zip(values).for_each(|(at, value)| stored[at] = *value);
+        stored
+    }
+
+    /// For each element in the user's order, where it is stored.
+    fn places(&self, dims: &[usize]) -> Vec<usize> {
+        let strides = Shape::new(dims).strides();
+        self.order.iter().fold(vec![0], |places, &axis| {
+            places
+                .iter()
+                .flat_map(|at| (0..dims[axis]).map(move |i| (at, i)))
+                .map(|(at, i)| at + i * strides[axis])
+                .collect()
+        })
+    }
 }
 
 /// A range of one axis of a parameter, stored by itself so that one thread can own it.
@@ -113,6 +153,7 @@ pub(crate) struct Inner {
     frozen: Frozen,
     mode: Mode,
     random_streams: u32,
+    pub rules: Vec<Rule>,
 }
 
 impl Default for Graph {
@@ -140,6 +181,7 @@ impl Graph {
             frozen: Frozen::default(),
             mode,
             random_streams: 0,
+            rules: Vec::new(),
         })))
     }
 
@@ -160,19 +202,25 @@ impl Graph {
 
     #[track_caller]
     pub fn input_of(&self, name: &str, dims: &[usize], dtype: DType) -> Tensor {
-        self.leaf(name, LeafKind::Input, dims, dtype, Init::Zeros, false, None)
+        self.leaf(name, LeafKind::Input, dims, dtype, Init::Zeros, None, None)
     }
 
     /// A learned tensor. Declaring the same name again gives the same parameter.
     #[track_caller]
     pub fn parameter(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
-        self.leaf(name, LeafKind::Parameter, dims, DType::F32, init, false, None)
+        self.leaf(name, LeafKind::Parameter, dims, DType::F32, init, None, None)
     }
 
     /// A learned matrix `[out, in]` stored as `[in, out]`; the handle has the shape asked for.
     #[track_caller]
     pub fn parameter_stored_transposed(&self, name: &str, dims: [usize; 2], init: Init) -> Tensor {
-        self.leaf(name, LeafKind::Parameter, &[dims[1], dims[0]], DType::F32, init, true, None).t()
+        self.parameter_seen(name, &[dims[1], dims[0]], Seen::transposed([dims[1], dims[0]]), init).t()
+    }
+
+    /// A learned tensor stored with `dims`, which the user sees in another order; the handle is of what is stored.
+    #[track_caller]
+    pub fn parameter_seen(&self, name: &str, dims: &[usize], seen: Seen, init: Init) -> Tensor {
+        self.leaf(name, LeafKind::Parameter, dims, DType::F32, init, Some(seen), None)
     }
 
     /// Elements `range` along `axis` of the learned tensor `whole`, which is stored with `dims`, in pieces. The pieces together
@@ -191,14 +239,15 @@ impl Graph {
         own[axis] = range.len();
         let part = Part { whole: whole.to_string(), axis, start: range.start, size: dims[axis] };
         let name = format!("{whole}[{}..{}]", range.start, range.end);
-        let t = self.leaf(&name, LeafKind::Parameter, &own, DType::F32, init, transposed, Some(part));
+        let seen = transposed.then(|| Seen::transposed([dims[0], dims[1]]));
+        let t = self.leaf(&name, LeafKind::Parameter, &own, DType::F32, init, seen, Some(part));
         if transposed { t.t() } else { t }
     }
 
     /// A tensor kept from step to step that the gradient does not touch.
     #[track_caller]
     pub fn state(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
-        self.leaf(name, LeafKind::State, dims, DType::F32, init, false, None)
+        self.leaf(name, LeafKind::State, dims, DType::F32, init, None, None)
     }
 
     /// Something kept for each element of a parameter, under a name made from the parameter's own. It is stored as the parameter
@@ -208,8 +257,8 @@ impl Graph {
         let known = self.0.borrow().leaves.iter().find(|l| l.name == parameter).cloned();
         let known = known.filter(|l| self.tensor(l.node).dims() == dims);
         let part = known.as_ref().and_then(|l| l.part.clone()).map(|p| Part { whole: named(&p.whole), ..p });
-        let transposed = known.is_some_and(|l| l.transposed);
-        self.leaf(&named(parameter), LeafKind::State, dims, DType::F32, init, transposed, part)
+        let seen = known.and_then(|l| l.seen);
+        self.leaf(&named(parameter), LeafKind::State, dims, DType::F32, init, seen, part)
     }
 
     /// The number of steps already taken, counted exactly by the executor, as a scalar.
@@ -381,7 +430,7 @@ impl Graph {
         dims: &[usize],
         dtype: DType,
         init: Init,
-        transposed: bool,
+        seen: Option<Seen>,
         part: Option<Part>,
     ) -> Tensor {
         let shape = Shape::new(dims);
@@ -400,7 +449,7 @@ impl Graph {
         let mut inner = self.0.borrow_mut();
         let known_as = part.as_ref().map_or(name, |p| &p.whole);
         let trainable = kind == LeafKind::Parameter && !inner.frozen.covers(known_as);
-        inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, transposed, part });
+        inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, seen, part });
         drop(inner);
         t
     }

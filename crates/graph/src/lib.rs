@@ -25,8 +25,9 @@ mod verify;
 
 pub use dtype::DType;
 pub use error::{Place, TraceError};
-pub use graph::{Caller, Frozen, Graph, Leaf, LeafKind, Mode, Node, NodeId, Part, Scope};
+pub use graph::{Caller, Frozen, Graph, Leaf, LeafKind, Mode, Node, NodeId, Part, Scope, Seen};
 pub use init::Init;
-pub use ops::{Op, Reduction};
+pub use ops::convolve::Convolution;
+pub use ops::{Op, Reduction, Vjp};
 pub use shape::Shape;
 pub use tensor::Tensor;

@@ -20,7 +20,9 @@ impl Graph {
                 Op::Detach | Op::Cast | Op::Broadcast | Op::Reshape | Op::ArgMax => Some(1),
                 Op::Transpose { .. } | Op::Slice { .. } | Op::Reduce { .. } => Some(1),
                 Op::Matmul { .. } | Op::GatherRows | Op::ScatterRows => Some(2),
-                Op::Concat { .. } => None,
+                Op::Windows { .. } => Some(1),
+                Op::Join { at, .. } => Some(at.len()),
+                Op::Custom { .. } => None,
             };
             if inputs.is_some_and(|n| n != node.inputs.len()) {
                 return broken("wrong number of inputs");
@@ -39,11 +41,30 @@ impl Graph {
                         && perm.iter().enumerate().all(|(i, &p)| node.shape.dims()[i] == shape(0).dims()[p])
                 }
                 Op::Slice { axis, start } => start + node.shape.dims()[*axis] <= shape(0).dims()[*axis],
-                Op::Concat { axis } => {
-                    let total: usize = (0..node.inputs.len()).map(|i| shape(i).dims()[*axis]).sum();
-                    total == node.shape.dims()[*axis]
+                Op::Windows { axis, stride, dilation } => {
+                    let (dims, length) = (node.shape.dims(), shape(0).dims()[*axis]);
+                    stride * dims[*axis].saturating_sub(1) + dilation * dims[*axis + 1].saturating_sub(1) < length
                 }
-                Op::Matmul { ta, tb } => {
+                Op::Join { at, step } => {
+                    let inside = |i: usize| {
+                        let fits = |axis: usize| {
+                            let size = shape(i).dims()[axis];
+                            size == 0 || at[i][axis] + (size - 1) * step[axis] < node.shape.dims()[axis]
+                        };
+                        at[i].len() == node.shape.rank() && (0..at[i].len()).all(fits)
+                    };
+                    let elements: usize = (0..at.len()).map(|i| shape(i).elements()).sum();
+                    elements == node.shape.elements() && (0..at.len()).all(inside)
+                }
+                Op::Custom { rule } => *shape(0) == node.shape && dtype(0) == node.dtype && *rule < inner.rules.len(),
+                Op::Matmul { inner, .. } if *inner > 1 => {
+                    let (a, b, batch) = (shape(0).dims(), shape(1).dims(), node.shape.rank() - 2);
+                    a.len() == batch + 1 + inner
+                        && b.len() == a.len()
+                        && a[batch + 1..] == b[batch..batch + inner]
+                        && node.shape.dims()[batch..] == [a[batch], b[batch + inner]]
+                }
+                Op::Matmul { ta, tb, .. } => {
                     let (a, b, r) = (shape(0).dims(), shape(1).dims(), node.shape.rank());
                     let swap = |d: &[usize], t: bool| if t { (d[r - 1], d[r - 2]) } else { (d[r - 2], d[r - 1]) };
                     a.len() == r && b.len() == r && {

@@ -95,7 +95,7 @@ fn allocate(draft: &mut Draft) -> Vec<Buffer> {
             Op::Leaf(i) => {
                 let leaf = &draft.leaves[*i];
                 let (name, kind) = (leaf.name.clone(), leaf.kind);
-                Storage::Leaf { name, kind, init: leaf.init, transposed: leaf.transposed, part: leaf.part.clone() }
+                Storage::Leaf { name, kind, init: leaf.init, seen: leaf.seen.clone(), part: leaf.part.clone() }
             }
             Op::Step => Storage::Step,
             Op::Iota => Storage::Constant((0..node.shape.elements()).map(|i| i as f32).collect()),

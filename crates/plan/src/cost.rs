@@ -16,7 +16,7 @@ pub fn cost(work: &Work, buffers: &[Buffer]) -> Cost {
         }
         Work::Matmul(m) => {
             let elements = m.outer.iter().product::<usize>() * m.m * m.n;
-            elements * (2 * m.k + m.program.flops())
+            elements * (2 * m.terms() + m.program.flops())
         }
         Work::Gather(g) => g.rows * g.width * if g.affine.is_some() { 2 } else { 0 },
         Work::Scatter(s) => s.rows * s.width,

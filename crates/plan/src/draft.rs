@@ -78,15 +78,26 @@ pub struct Target {
 
 impl Draft {
     pub fn new(graph: &Graph) -> Draft {
-        let node = |n: citius_graph::Node| {
-            let place = n.place.to_string();
-            DraftNode { op: n.op, inputs: n.inputs, shape: n.shape, dtype: n.dtype, place }
+        let nodes = graph.nodes();
+        // gradients are in the graph by now: whoever reads a value with a rule for its gradient reads the value
+        let value = |mut id: NodeId| {
+            while let Op::Custom { .. } = nodes[id].op {
+                id = nodes[id].inputs[0];
+            }
+            id
+        };
+        let node = |n: &citius_graph::Node| DraftNode {
+            op: n.op.clone(),
+            inputs: n.inputs.iter().map(|&i| value(i)).collect(),
+            shape: n.shape.clone(),
+            dtype: n.dtype,
+            place: n.place.to_string(),
         };
         Draft {
-            nodes: graph.nodes().into_iter().map(node).collect(),
+            nodes: nodes.iter().map(node).collect(),
             leaves: graph.leaves(),
-            outputs: graph.outputs(),
-            updates: graph.updates(),
+            outputs: graph.outputs().into_iter().map(|(name, id)| (name, value(id))).collect(),
+            updates: graph.updates().into_iter().map(|(leaf, id)| (leaf, value(id))).collect(),
             stored: HashSet::new(),
             gathered: HashMap::new(),
             apart: HashSet::new(),
@@ -241,17 +252,19 @@ impl Draft {
         let shape = |i: usize| &self.nodes[node.inputs[i]].shape;
         let through = |a: Access| vec![(node.inputs[0], a)];
         match &node.op {
+            Op::Custom { .. } => vec![(node.inputs[0], access.clone())],
             Op::Map { .. } | Op::Cast | Op::Detach => node.inputs.iter().map(|&i| (i, access.clone())).collect(),
             Op::Broadcast => through(access.through_broadcast(shape(0))),
             Op::Transpose { perm } => through(access.through_transpose(perm)),
             Op::Slice { axis, start } => through(access.through_slice(*axis, *start)),
+            Op::Windows { axis, stride, dilation } => through(access.through_windows(*axis, *stride, *dilation)),
             Op::Reshape => match access.through_reshape(&node.shape, shape(0)) {
                 Some(a) => through(a),
                 // an alias of stored bytes; see `source`
                 None => vec![],
             },
             Op::Constant(_) => vec![],
-            Op::Leaf(_) | Op::Step | Op::Iota | Op::Random { .. } | Op::Concat { .. } | Op::Matmul { .. } => vec![],
+            Op::Leaf(_) | Op::Step | Op::Iota | Op::Random { .. } | Op::Join { .. } | Op::Matmul { .. } => vec![],
             Op::Reduce { .. } | Op::ArgMax | Op::GatherRows | Op::ScatterRows => vec![],
         }
     }

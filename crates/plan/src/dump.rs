@@ -77,7 +77,8 @@ impl Work {
             }
             Work::Matmul(m) => {
                 let t = if m.a.col == 1 { "" } else { "ᵀ" };
-                format!("matmul{t} {}{}×{}×{}", outer(&m.outer), m.m, m.k, m.n)
+                let deep: String = m.deep.iter().map(|d| format!("{}·", d.size)).collect();
+                format!("matmul{t} {}{}×{deep}{}×{}", outer(&m.outer), m.m, m.k, m.n)
             }
             Work::Gather(g) => format!("gather {}×{}", g.rows, g.width),
             Work::Scatter(s) => format!("scatter {}×{}", s.rows, s.width),

@@ -33,7 +33,7 @@ pub fn form_kernels(draft: &mut Draft) {
                 let input = node.inputs[0];
                 let shape = &draft.nodes[input].shape;
                 let identity = Access::identity(shape);
-                let folded: Vec<usize> = axes.iter().filter_map(|&a| identity.0[a].follows).collect();
+                let folded: Vec<usize> = axes.iter().filter_map(|&a| identity.loop_axis(a)).collect();
                 // strides of the result, 0 along folded axes
                 let kept = identity.through_broadcast(&node.shape);
                 let (offset, strides) = kept.strides(&node.shape, draft.loop_space(input).len());
@@ -41,13 +41,14 @@ pub fn form_kernels(draft: &mut Draft) {
                 let root = Root { value: input, defines: Some(id), fold: Some((*kind, folded)), target };
                 kernels.push(Kernel { body: Body::Loop(draft.loop_space(input)), roots: vec![root] });
             }
-            Op::Concat { axis } => {
-                let mut start = 0;
-                for &part in &node.inputs {
+            Op::Join { at: starts, step } => {
+                for (&part, starts) in node.inputs.iter().zip(starts) {
                     let shape = &draft.nodes[part].shape;
                     let mut at = Access::identity(shape);
-                    at.0[*axis].start = start;
-                    start += shape.dims()[*axis];
+                    for (axis, (start, step)) in at.0.iter_mut().zip(starts.iter().zip(step)) {
+                        *axis = axis.times(*step);
+                        axis.start = *start;
+                    }
                     if shape.elements() == 0 {
                         continue;
                     }

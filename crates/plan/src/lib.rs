@@ -20,7 +20,7 @@ mod verify;
 pub use compile::{CompileError, compile};
 pub use cost::Cost;
 pub use plan::{
-    ArgMax, Buffer, BufferId, Call, Fold, FoldKind, Gather, Loop, Matmul, Nest, Operand, Plan, Random, Scatter,
+    ArgMax, Buffer, BufferId, Call, Deep, Fold, FoldKind, Gather, Loop, Matmul, Nest, Operand, Plan, Random, Scatter,
     Storage, Work,
 };
 pub use program::{Instr, Program, SHORT_ROW, Var};

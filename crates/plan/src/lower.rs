@@ -59,7 +59,7 @@ impl<'a> Emitter<'a> {
                     Op::Constant(c) => self.program.push(Instr::Const(*c as f32)),
                     Op::Map { def, attrs } => self.inline(|s, x| (def.expr)(s, x, attrs), &inputs),
                     Op::Cast | Op::Detach | Op::Broadcast | Op::Reshape => inputs[0],
-                    Op::Transpose { .. } | Op::Slice { .. } => inputs[0],
+                    Op::Transpose { .. } | Op::Slice { .. } | Op::Windows { .. } => inputs[0],
                     other => return Err(format!("%{id} {} is not an expression", other.name())),
                 }
             }
@@ -248,64 +248,123 @@ fn arrange(folded: &[bool]) -> Result<(Order, Nest, bool), String> {
 
 fn lower_matmul(draft: &Draft, kernel: &Kernel, id: NodeId) -> Result<Matmul, String> {
     let node = &draft.nodes[id];
-    let Op::Matmul { ta, .. } = node.op else { return Err(format!("%{id} is not a product")) };
-    let (dims, rank) = (node.shape.dims(), node.shape.rank());
-    let a_dims = draft.nodes[node.inputs[0]].shape.dims();
-    let k = if ta { a_dims[rank - 2] } else { a_dims[rank - 1] };
-    let side = |input: usize, rows: usize, cols: usize| view(draft, input, rank, rows, cols);
-    let (a_row, a_col) = if ta { (rank - 1, rank - 2) } else { (rank - 2, rank - 1) };
-    let a = side(node.inputs[0], a_row, a_col);
-    let b = side(node.inputs[1], rank - 2, rank - 1);
+    let Op::Matmul { ta, inner, .. } = node.op else { return Err(format!("%{id} is not a product")) };
+    let (dims, batch) = (node.shape.dims(), node.shape.rank() - 2);
+    let (a, b) = (Side::new(draft, node.inputs[0]), Side::new(draft, node.inputs[1]));
+    let (a_row, a_k) = if ta { (batch + inner, batch) } else { (batch, batch + 1) };
+    let mut sums: Vec<Deep> =
+        (0..inner).map(|i| Deep { size: b.dims[batch + i], a: a.strides[a_k + i], b: b.strides[batch + i] }).collect();
+    merge_sums(&mut sums);
+    let k = sums.pop().unwrap_or(Deep { size: 1, a: 1, b: 1 });
 
     let space = draft.loop_space(id);
     let identity = Access::identity(&node.shape);
     let mut emitter = Emitter::new(draft, kernel, space.len());
     let results = emitter.roots()?;
-    let stride = |w: &Walk, axis: usize| identity.0[axis].follows.map_or(0, |l| w.strides[l]);
+    let stride = |w: &Walk, axis: usize| identity.loop_axis(axis).map_or(0, |l| w.strides[l]);
     let operand = |w: &Walk| Operand {
         buffer: w.buffer,
         dtype: w.dtype,
         offset: w.offset,
-        outer: (0..rank - 2).map(|axis| stride(w, axis)).collect(),
-        row: stride(w, rank - 2),
-        col: stride(w, rank - 1),
+        outer: (0..batch).map(|axis| stride(w, axis)).collect(),
+        row: stride(w, batch),
+        col: stride(w, batch + 1),
     };
-    Ok(Matmul {
-        outer: dims[..rank - 2].to_vec(),
-        m: dims[rank - 2],
-        n: dims[rank - 1],
-        k,
-        a,
-        b,
+    let mut work = Matmul {
+        outer: dims[..batch].to_vec(),
+        m: dims[batch],
+        n: dims[batch + 1],
+        k: k.size,
+        deep: sums,
+        a: a.operand(batch, a.strides[a_row], k.a),
+        b: b.operand(batch, k.b, b.stride(batch + inner)),
         operands: emitter.walks.iter().map(operand).collect(),
         program: emitter.program,
         stores: results,
-    })
+    };
+    merge_rows(&mut work);
+    Ok(work)
+}
+
+/// Axes that both sides walk as one become one.
+fn merge_sums(sums: &mut Vec<Deep>) {
+    sums.retain(|d| d.size != 1);
+    let mut i = 0;
+    while i + 1 < sums.len() {
+        let (outer, inner) = (sums[i], sums[i + 1]);
+        if outer.a == inner.a * inner.size && outer.b == inner.b * inner.size {
+            sums[i] = Deep { size: outer.size * inner.size, ..inner };
+            sums.remove(i + 1);
+        } else {
+            i += 1;
+        }
+    }
+}
+
+/// Rows of several matrices that share their right side are rows of one.
+fn merge_rows(work: &mut Matmul) {
+    work.drop_outer(|size, _| size == 1);
+    while let Some(last) = work.outer.len().checked_sub(1) {
+        let one = work.m == 1;
+        let even = |o: &Operand| one || o.outer[last] == o.row * work.m;
+        if work.b.outer[last] != 0 || !even(&work.a) || !work.operands.iter().all(even) {
+            return;
+        }
+        if one {
+            [&mut work.a].into_iter().chain(&mut work.operands).for_each(|o| o.row = o.outer[last]);
+        }
+        work.m *= work.outer[last];
+        work.drop_outer(|_, axis| axis == last);
+    }
+}
+
+impl Matmul {
+    fn drop_outer(&mut self, drop: impl Fn(usize, usize) -> bool) {
+        let kept: Vec<bool> = self.outer.iter().enumerate().map(|(axis, &size)| !drop(size, axis)).collect();
+        let keep = |list: &mut Vec<usize>| {
+            let mut kept = kept.iter();
+            list.retain(|_| *kept.next().unwrap_or(&true));
+        };
+        keep(&mut self.outer);
+        [&mut self.a, &mut self.b].into_iter().chain(&mut self.operands).for_each(|o| keep(&mut o.outer));
+    }
 }
 
 /// An operand of a product: views down to the stored node, as strides over its axes.
-fn view(draft: &Draft, id: NodeId, rank: usize, row: usize, col: usize) -> Operand {
-    let shape = &draft.nodes[id].shape;
-    // here every axis is a loop axis, also those of size 1
-    let every = (0..shape.rank()).map(|a| crate::access::Axis { follows: Some(a), start: 0 }).collect();
-    let (mut node, mut access) = (id, Access(every));
-    while !draft.stored.contains(&node) {
-        match draft.inputs_under(node, &access).pop() {
-            Some((input, a)) => (node, access) = (input, a),
-            None => break,
+struct Side {
+    buffer: BufferId,
+    dtype: DType,
+    offset: usize,
+    dims: Vec<usize>,
+    strides: Vec<usize>,
+}
+
+impl Side {
+    fn new(draft: &Draft, id: NodeId) -> Side {
+        let dims = draft.nodes[id].shape.dims().to_vec();
+        // here every axis is a loop axis, also those of size 1
+        let every = (0..dims.len()).map(crate::access::Axis::along).collect();
+        let (mut node, mut access) = (id, Access(every));
+        while !draft.stored.contains(&node) {
+            match draft.inputs_under(node, &access).pop() {
+                Some((input, a)) => (node, access) = (input, a),
+                None => break,
+            }
         }
+        // what is left is stored, or a reshape of stored bytes
+        let base = draft.base(node);
+        let (offset, strides) = access.strides(&draft.nodes[node].shape, dims.len());
+        Side { buffer: draft.buffer_of[&base], dtype: draft.nodes[base].dtype, offset, dims, strides }
     }
-    // what is left is stored, or a reshape of stored bytes
-    let base = draft.base(node);
-    let (offset, strides) = access.strides(&draft.nodes[node].shape, rank);
-    let one = |axis: usize| shape.dims()[axis] == 1;
-    Operand {
-        buffer: draft.buffer_of[&base],
-        dtype: draft.nodes[base].dtype,
-        offset,
-        outer: strides[..rank - 2].to_vec(),
-        row: strides[row],
-        col: if one(col) { 1 } else { strides[col] },
+
+    /// Of an axis; along a single element, neighbours are beside each other.
+    fn stride(&self, axis: usize) -> usize {
+        if self.dims[axis] == 1 { 1 } else { self.strides[axis] }
+    }
+
+    fn operand(&self, batch: usize, row: usize, col: usize) -> Operand {
+        let outer = self.strides[..batch].to_vec();
+        Operand { buffer: self.buffer, dtype: self.dtype, offset: self.offset, outer, row, col }
     }
 }
 

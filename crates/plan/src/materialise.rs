@@ -19,7 +19,7 @@ const DEEPEST: usize = 100;
 /// (the left side may have any strides).
 pub fn untranspose_products(draft: &mut Draft) {
     for id in draft.order() {
-        let Op::Matmul { ta, tb: true } = draft.nodes[id].op else { continue };
+        let Op::Matmul { ta, tb: true, inner } = draft.nodes[id].op else { continue };
         let b = draft.nodes[id].inputs[1];
         let rank = draft.nodes[b].shape.rank();
         let mut perm: Vec<usize> = (0..rank).collect();
@@ -30,7 +30,7 @@ pub fn untranspose_products(draft: &mut Draft) {
         let op = if vector { Op::Reshape } else { Op::Transpose { perm } };
         let turned = DraftNode { op, inputs: vec![b], shape: dims.into(), ..draft.nodes[id].clone() };
         let turned = draft.push(turned);
-        draft.nodes[id].op = Op::Matmul { ta, tb: false };
+        draft.nodes[id].op = Op::Matmul { ta, tb: false, inner };
         draft.nodes[id].inputs[1] = turned;
         if !vector {
             draft.stored.insert(turned);
@@ -46,9 +46,7 @@ pub fn choose_stored(draft: &mut Draft) {
         match &node.op {
             Op::Leaf(_) | Op::Step | Op::Iota => store(draft, id),
             Op::Random { .. } | Op::Reduce { .. } => store(draft, id),
-            Op::Concat { .. } => {
-                store(draft, id);
-            }
+            Op::Join { .. } => store(draft, id),
             Op::Matmul { .. } => {
                 store(draft, id);
                 strided(draft, node.inputs[0]);
@@ -69,8 +67,8 @@ pub fn choose_stored(draft: &mut Draft) {
                     store(draft, source);
                 }
             }
-            Op::Map { .. } | Op::Cast | Op::Constant(_) | Op::Detach => {}
-            Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } => {}
+            Op::Map { .. } | Op::Cast | Op::Constant(_) | Op::Detach | Op::Custom { .. } => {}
+            Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } | Op::Windows { .. } => {}
         }
     }
     for i in 0..draft.outputs.len() {
@@ -204,7 +202,7 @@ fn store(draft: &mut Draft, id: NodeId) {
 fn strided(draft: &mut Draft, id: NodeId) {
     let node = &draft.nodes[id];
     let view = match node.op {
-        Op::Detach | Op::Broadcast | Op::Transpose { .. } | Op::Slice { .. } => true,
+        Op::Detach | Op::Broadcast | Op::Transpose { .. } | Op::Slice { .. } | Op::Windows { .. } => true,
         Op::Reshape => access::only_ones_differ(&node.shape, &draft.nodes[node.inputs[0]].shape),
         _ => false,
     };
@@ -239,6 +237,13 @@ fn last_axis_is_contiguous(draft: &Draft, mut id: NodeId, mut axis: usize) -> bo
         let from = &draft.nodes[input].shape;
         match &node.op {
             Op::Detach | Op::Slice { .. } => {}
+            Op::Windows { axis: cut, stride, dilation } => match axis.checked_sub(*cut) {
+                None => {}
+                Some(0) if *stride == 1 => {}
+                Some(1) if *dilation == 1 => axis -= 1,
+                Some(0 | 1) => return false,
+                Some(_) => axis -= 1,
+            },
             Op::Transpose { perm } => axis = perm[axis],
             Op::Broadcast => {
                 let extra = node.shape.rank() - from.rank();
@@ -279,7 +284,9 @@ fn stretches_short_row(from: &Shape, to: &Shape) -> bool {
 }
 
 fn under_views(draft: &Draft, mut id: NodeId) -> NodeId {
-    while let Op::Detach | Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } = draft.nodes[id].op {
+    while let Op::Detach | Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } | Op::Windows { .. } =
+        draft.nodes[id].op
+    {
         id = draft.nodes[id].inputs[0];
     }
     id

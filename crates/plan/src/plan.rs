@@ -1,6 +1,6 @@
 //! What `compile` hands to an executor.
 
-use citius_graph::{DType, Init, LeafKind, Part, Shape};
+use citius_graph::{DType, Init, LeafKind, Part, Seen, Shape};
 
 use crate::cost::Cost;
 use crate::program::{Program, Var};
@@ -33,7 +33,7 @@ pub enum Storage {
     /// Byte offset into the arena.
     Scratch { offset: usize },
     /// Owned outside the plan: inputs are bound before each step, parameters and states live across steps and plans.
-    Leaf { name: String, kind: LeafKind, init: Init, transposed: bool, part: Option<Part> },
+    Leaf { name: String, kind: LeafKind, init: Init, seen: Option<Seen>, part: Option<Part> },
     /// Fixed contents.
     Constant(Vec<f32>),
     /// One f32: the number of steps already taken.
@@ -112,18 +112,48 @@ pub struct Fold {
 }
 
 /// `C[m,n] = epilogue(Σₖ A[m,k]·B[k,n])` for each outer index. A: `row` walks m, `col` walks k. B: `row` walks k, `col` walks n
-/// and is 1. Epilogue operands walk C.
+/// and is 1. Epilogue operands walk C. The sum also runs over the axes of `deep`, outermost first, around k.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Matmul {
     pub outer: Vec<usize>,
     pub m: usize,
     pub n: usize,
     pub k: usize,
+    pub deep: Vec<Deep>,
     pub a: Operand,
     pub b: Operand,
     pub operands: Vec<Operand>,
     pub program: Program,
     pub stores: Vec<(Var, usize)>,
+}
+
+/// One more axis that a product sums over, with its strides in A and B.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deep {
+    pub size: usize,
+    pub a: usize,
+    pub b: usize,
+}
+
+impl Matmul {
+    /// Terms of each sum.
+    pub fn terms(&self) -> usize {
+        self.deep.iter().map(|d| d.size).product::<usize>() * self.k
+    }
+
+    /// Offsets in A and B of each turn around k, in order.
+    pub fn turns(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let count = self.deep.iter().map(|d| d.size).product::<usize>();
+        (0..count).map(|mut turn| {
+            let mut at = (0, 0);
+            for deep in self.deep.iter().rev() {
+                let i = turn % deep.size;
+                turn /= deep.size;
+                at = (at.0 + i * deep.a, at.1 + i * deep.b);
+            }
+            at
+        })
+    }
 }
 
 /// `out[i, …] = table[indices[i], …]·scale + shift`, widened to f32 when `out` is f32.

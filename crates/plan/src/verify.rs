@@ -102,8 +102,14 @@ fn inside(plan: &Plan, work: &Work) -> Result<(), String> {
             if [&m.a, &m.b].into_iter().chain(&m.operands).any(|o| o.dtype != DType::F32) {
                 return Err("a product of numbers that are not f32".into());
             }
-            check(&m.a, &m.outer, m.m, m.k)?;
-            check(&m.b, &m.outer, m.k, m.n)?;
+            // the axes around k are walked like outer ones
+            let outer: Vec<usize> = m.outer.iter().copied().chain(m.deep.iter().map(|d| d.size)).collect();
+            let walked = |o: &Operand, stride: fn(&Deep) -> usize| Operand {
+                outer: o.outer.iter().copied().chain(m.deep.iter().map(stride)).collect(),
+                ..o.clone()
+            };
+            check(&walked(&m.a, |d| d.a), &outer, m.m, m.k)?;
+            check(&walked(&m.b, |d| d.b), &outer, m.k, m.n)?;
             if m.b.col != 1 {
                 return Err("the right side of a product must have neighbours in its rows".into());
             }

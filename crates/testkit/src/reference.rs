@@ -101,7 +101,7 @@ impl Reference {
                 let at = |i: usize| (0..def.arity).map(|k| x(k)[i]).collect::<Vec<_>>();
                 (0..out).map(|i| def.eval(&at(i), attrs)).collect()
             }
-            Op::Detach | Op::Cast | Op::Reshape => x(0).clone(),
+            Op::Detach | Op::Cast | Op::Reshape | Op::Custom { .. } => x(0).clone(),
             Op::Broadcast => {
                 let (strides, from) = (shape(0).strides(), shape(0).dims());
                 let extra = node.shape.rank() - from.len();
@@ -119,30 +119,39 @@ impl Reference {
                 let strides = shape(0).strides();
                 indices(&node.shape).map(|to| x(0)[flat(&strides, &to) + start * strides[*axis]]).collect()
             }
-            Op::Concat { axis } => {
-                let strides: Vec<_> = (0..node.inputs.len()).map(|part| shape(part).strides()).collect();
-                let pick = |mut at: Vec<usize>| {
-                    let mut part = 0;
-                    while at[*axis] >= shape(part).dims()[*axis] {
-                        at[*axis] -= shape(part).dims()[*axis];
-                        part += 1;
-                    }
-                    x(part)[flat(&strides[part], &at)]
+            Op::Windows { axis, stride, dilation } => {
+                let strides = shape(0).strides();
+                let source = |mut to: Vec<usize>| {
+                    let within = to.remove(axis + 1);
+                    to[*axis] = to[*axis] * stride + within * dilation;
+                    x(0)[flat(&strides, &to)]
                 };
-                indices(&node.shape).map(pick).collect()
+                indices(&node.shape).map(source).collect()
             }
-            Op::Matmul { ta, tb } => {
-                let (sa, sb, rank) = (shape(0).strides(), shape(1).strides(), node.shape.rank());
-                let inner = shape(0).dims()[if *ta { rank - 2 } else { rank - 1 }];
-                let element = |to: Vec<usize>| {
-                    let (m, n) = (to[rank - 2], to[rank - 1]);
-                    let base = |s: &[usize]| flat(&s[..rank - 2], &to[..rank - 2]);
-                    let at = |s: &[usize], row: usize, column: usize, transposed: bool| match transposed {
-                        false => row * s[rank - 2] + column * s[rank - 1],
-                        true => column * s[rank - 2] + row * s[rank - 1],
-                    };
-                    let (a, b) = (base(&sa), base(&sb));
-                    (0..inner).map(|k| x(0)[a + at(&sa, m, k, *ta)] * x(1)[b + at(&sb, k, n, *tb)]).sum()
+            Op::Join { at, step } => {
+                let strides = node.shape.strides();
+                let mut result = vec![f64::NAN; out];
+                for (part, start) in at.iter().enumerate() {
+                    for (value, from) in x(part).iter().zip(indices(shape(part))) {
+                        let to: Vec<usize> = (0..from.len()).map(|a| start[a] + from[a] * step[a]).collect();
+                        result[flat(&strides, &to)] = *value;
+                    }
+                }
+                result
+            }
+            Op::Matmul { ta, tb, inner } => {
+                let (sa, sb, batch) = (shape(0).strides(), shape(1).strides(), node.shape.rank() - 2);
+                // where the row or column begins, and the axes summed over
+                let a_axes = if *ta { (batch + inner, batch) } else { (batch, batch + 1) };
+                let b_axes = if *tb { (batch, batch + 1) } else { (batch + inner, batch) };
+                let sums = Shape::new(&shape(0).dims()[a_axes.1..a_axes.1 + inner]);
+                let element = |to: Vec<usize>| -> f64 {
+                    let a = flat(&sa[..batch], &to[..batch]) + to[batch] * sa[a_axes.0];
+                    let b = flat(&sb[..batch], &to[..batch]) + to[batch + 1] * sb[b_axes.0];
+                    let along = |s: &[usize], first: usize, k: &[usize]| flat(&s[first..first + inner], k);
+                    indices(&sums)
+                        .map(|k| x(0)[a + along(&sa, a_axes.1, &k)] * x(1)[b + along(&sb, b_axes.1, &k)])
+                        .sum()
                 };
                 indices(&node.shape).map(element).collect()
             }

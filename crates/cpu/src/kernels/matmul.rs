@@ -168,7 +168,7 @@ impl MatmulTask {
 
 /// A column result of a left side stored in columns is the row result of the sides exchanged: `(AᵀB)ᵀ = BᵀA`.
 fn with_wide_result(work: Matmul) -> Matmul {
-    let column = work.n == 1 && work.m > 1 && work.a.row == 1;
+    let column = work.n == 1 && work.m > 1 && work.a.row == 1 && work.deep.is_empty();
     if !column {
         return work;
     }
@@ -239,19 +239,21 @@ unsafe fn multiply_avx2<const R: usize>(work: &Matmul, a: *const f32, b: *const 
     let mut low = [_mm256_setzero_ps(); R];
     let mut high = [_mm256_setzero_ps(); R];
     let (row, col) = (work.a.row, work.a.col);
-    for k in 0..work.k {
-        let line = b.add(k * work.b.row);
-        let (x, y) = match (whole, wide) {
-            (true, _) => (_mm256_loadu_ps(line), _mm256_loadu_ps(line.add(8))),
-            (false, true) => (_mm256_loadu_ps(line), _mm256_maskload_ps(line.add(8), second)),
-            (false, false) => (_mm256_maskload_ps(line, first), _mm256_setzero_ps()),
-        };
-        let column = a.add(k * col);
-        for i in 0..R {
-            let s = _mm256_broadcast_ss(&*column.add(i * row));
-            low[i] = _mm256_fmadd_ps(s, x, low[i]);
-            if wide {
-                high[i] = _mm256_fmadd_ps(s, y, high[i]);
+    for (a, b) in work.turns().map(|at| (a.add(at.0), b.add(at.1))) {
+        for k in 0..work.k {
+            let line = b.add(k * work.b.row);
+            let (x, y) = match (whole, wide) {
+                (true, _) => (_mm256_loadu_ps(line), _mm256_loadu_ps(line.add(8))),
+                (false, true) => (_mm256_loadu_ps(line), _mm256_maskload_ps(line.add(8), second)),
+                (false, false) => (_mm256_maskload_ps(line, first), _mm256_setzero_ps()),
+            };
+            let column = a.add(k * col);
+            for i in 0..R {
+                let s = _mm256_broadcast_ss(&*column.add(i * row));
+                low[i] = _mm256_fmadd_ps(s, x, low[i]);
+                if wide {
+                    high[i] = _mm256_fmadd_ps(s, y, high[i]);
+                }
             }
         }
     }
@@ -265,11 +267,13 @@ unsafe fn multiply_avx2<const R: usize>(work: &Matmul, a: *const f32, b: *const 
 unsafe fn tile_portable(work: &Matmul, a: *const f32, b: *const f32, table: &[*mut u8], rows: usize, cols: usize) {
     let mut sums: Sums = [[0.0; COLS]; ROWS];
     let mut line = [0.0f32; COLS];
-    for k in 0..work.k {
-        std::ptr::copy_nonoverlapping(b.add(k * work.b.row), line.as_mut_ptr(), cols);
-        for (i, sum) in sums.iter_mut().enumerate().take(rows) {
-            let x = *a.add(i * work.a.row + k * work.a.col);
-            sum.iter_mut().zip(&line).for_each(|(s, y)| *s += x * y);
+    for (a, b) in work.turns().map(|at| (a.add(at.0), b.add(at.1))) {
+        for k in 0..work.k {
+            std::ptr::copy_nonoverlapping(b.add(k * work.b.row), line.as_mut_ptr(), cols);
+            for (i, sum) in sums.iter_mut().enumerate().take(rows) {
+                let x = *a.add(i * work.a.row + k * work.a.col);
+                sum.iter_mut().zip(&line).for_each(|(s, y)| *s += x * y);
+            }
         }
     }
     epilogue::<false>(work, &sums, table, rows, cols)

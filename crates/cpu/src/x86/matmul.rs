@@ -27,6 +27,8 @@ pub(super) const POINTERS: [Gpr; 10] = [R8, R9, R10, R11, R12, R13, R14, R15, Rb
 pub(super) const SAVED: [Gpr; 6] = [R12, R13, R14, R15, Rbx, Rbp];
 /// Steps of k per turn of the inner loop.
 const UNROLL: usize = 4;
+/// Sums no longer than this have no inner loop.
+const SHORT: usize = 12;
 /// Mask of the last, partial vector of k in [`dots`].
 const K_TAIL: u8 = 3;
 
@@ -36,12 +38,19 @@ impl MatmulKernel {
         let far = |stride: usize, count: usize| stride * count * 4 >= i32::MAX as usize;
         let evenly = work.operands.iter().all(|o| (o.col <= 1 || work.n == 1) && o.dtype == DType::F32);
         let near = !far(work.a.row, 32) && !far(work.a.col, work.k) && !far(work.b.row, work.k);
-        let few = work.operands.len() <= POINTERS.len() && !work.operands.iter().any(|o| far(o.row, 32));
+        let near = near && work.deep.iter().all(|d| !far(d.a, d.size) && !far(d.b, d.size));
+        let few =
+            work.operands.len() + work.deep.len() <= POINTERS.len() && !work.operands.iter().any(|o| far(o.row, 32));
         if !evenly || !near || !few {
             return None;
         }
         let lanes_follow_rows = work.operands.iter().all(|o| o.row <= 1);
-        let dots = work.n == 1 && work.m > 1 && work.a.col == 1 && work.b.row == 1 && lanes_follow_rows;
+        let dots = work.deep.is_empty()
+            && work.n == 1
+            && work.m > 1
+            && work.a.col == 1
+            && work.b.row == 1
+            && lanes_follow_rows;
         let (rows, cols) = if dots { (LANES, 1) } else { tile(work)? };
         let mut bytes = Vec::new();
         let mut offsets = [[0; 2]; 2];
@@ -157,7 +166,11 @@ fn each_band(
     rows: usize,
     tile: impl Fn(&mut Asm) -> Result<(i32, i32), OutOfRegisters>,
 ) -> Result<(), OutOfRegisters> {
-    let saved = &SAVED[..work.operands.len().saturating_sub(4).min(SAVED.len())];
+    // counters of the axes around k are taken from the end
+    let saved = match work.deep.is_empty() {
+        true => &SAVED[..work.operands.len().saturating_sub(4).min(SAVED.len())],
+        false => &SAVED[..],
+    };
     saved.iter().for_each(|&r| asm.push(r));
     for (i, &r) in POINTERS.iter().enumerate().take(work.operands.len()) {
         asm.load_gpr(r, Mem::at(Rdx, 8 * i as i32));
@@ -211,8 +224,24 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
             (0..wide).for_each(|j| asm.three(FMA231, accumulator(i, j), x, Rm::Zmm(b_register(j))));
         }
     };
-    let unroll = if rows * wide <= 8 { 2 * UNROLL } else { UNROLL };
-    if work.k >= unroll {
+    let unroll = match work.k {
+        k if k <= SHORT => k.max(1),
+        _ if rows * wide <= 8 => 2 * UNROLL,
+        _ => UNROLL,
+    };
+    // loops around the one over k
+    let turns: Vec<_> = work
+        .deep
+        .iter()
+        .zip(POINTERS.iter().rev())
+        .map(|(deep, &counter)| {
+            let again = asm.label();
+            asm.set(counter, deep.size as i32);
+            asm.place(again);
+            (deep, counter, again)
+        })
+        .collect();
+    if work.k > unroll {
         let again = asm.label();
         asm.set(Rax, (work.k / unroll) as i32);
         asm.place(again);
@@ -222,7 +251,18 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
         asm.subtract(Rax, 1);
         asm.jump_if_not_zero(again);
     }
-    (0..work.k % unroll).for_each(|u| step(asm, u));
+    let rest = if work.k > unroll { work.k % unroll } else { work.k };
+    (0..rest).for_each(|u| step(asm, u));
+    let moved = (work.k - rest) as i32;
+    let mut moved = (moved * a_col, moved * b_row);
+    for (deep, counter, again) in turns.into_iter().rev() {
+        let (a, b) = ((deep.a * 4) as i32, (deep.b * 4) as i32);
+        asm.add(Rdi, a - moved.0);
+        asm.add(Rsi, b - moved.1);
+        asm.subtract(counter, 1);
+        asm.jump_if_not_zero(again);
+        moved = (deep.size as i32 * a, deep.size as i32 * b);
+    }
 
     let (pinned, free) = pin_constants(asm, work, (rows * wide) as u8);
     for i in 0..rows {
@@ -231,8 +271,7 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
             epilogue(asm, work, &at, accumulator(i, j), Registers::new(free..32), &pinned)?;
         }
     }
-    let moved = (work.k / unroll * unroll) as i32;
-    Ok((moved * a_col, moved * b_row))
+    Ok(moved)
 }
 
 /// Constants of the epilogue go into registers once per tile, if there are enough beside what it needs. Returns where each is,

@@ -148,7 +148,7 @@ impl Forming<'_> {
 
     /// A product whose right side is too large for every block to read.
     fn is_wide_product(&self, call: usize) -> bool {
-        let large = |m: &Matmul| m.k * m.n * 4 > SMALL_RIGHT_SIDE;
+        let large = |m: &Matmul| m.terms() * m.n * 4 > SMALL_RIGHT_SIDE;
         self.alone.contains(&call) || matches!(&self.plan.calls[call].work, Work::Matmul(m) if large(m))
     }
 

@@ -82,7 +82,7 @@ pub fn stretches(work: &Work, buffer: BufferId, count: usize) -> Vec<Stretch> {
         Work::Loop(l) => l.operands.iter().for_each(|o| add(o.buffer, of_loop(l, o, count))),
         Work::Matmul(m) => {
             add(m.b.buffer, Stretch::WHOLE);
-            add(m.a.buffer, walk(&m.a, m.k));
+            add(m.a.buffer, if m.deep.is_empty() { walk(&m.a, m.k) } else { Stretch::WHOLE });
             m.operands.iter().for_each(|o| add(o.buffer, of_product(m, o)));
         }
         Work::Gather(g) => {

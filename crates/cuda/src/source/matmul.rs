@@ -1,7 +1,7 @@
 //! Products: a tile per block. Each thread has a few elements of the tile in registers and walks a slice of `k`; the slices'
 //! sums are added in shared memory, always in the same order, and the epilogue runs on the result.
 
-use citius_plan::{Matmul, Operand};
+use citius_plan::{Deep, Matmul, Operand};
 
 use super::Sync;
 use super::program::{element, loaded, render, typed};
@@ -40,7 +40,7 @@ impl Tile {
             for cols in sizes(m.n) {
                 let (tile, cost) = Tile::inside(m, rows, cols, threads);
                 let units = m.m.div_ceil(rows) * m.n.div_ceil(cols);
-                let bytes = 4 * m.k * (rows + cols);
+                let bytes = 4 * m.terms() * (rows + cols);
                 let total = units.div_ceil(share.max(1)) as f64 * (cost + bytes as f64 / 48.0 + FIXED);
                 if best.is_none_or(|b| total < b.0) {
                     best = Some((total, tile));
@@ -58,7 +58,7 @@ impl Tile {
                 let threads = rows.div_ceil(mr) * cols.div_ceil(nr);
                 let most = (of / threads.max(1)).max(1);
                 let mut slices = 1;
-                while slices <= most && slices <= m.k.max(1) {
+                while slices <= most && slices <= m.terms().max(1) {
                     let tile = Tile { rows, cols, micro: (mr, nr), slices };
                     let cost = tile.cycles(m, of);
                     let fits = mr <= rows.max(1) && nr <= cols.max(1) && tile.shared() <= MOST_SHARED * of;
@@ -77,7 +77,7 @@ impl Tile {
         let threads = self.across() * self.down();
         let rounds = (threads * self.slices).div_ceil(of) as f64;
         let warps = (threads * self.slices).min(of).div_ceil(32) as f64;
-        let steps = m.k.div_ceil(self.slices) as f64;
+        let steps = m.terms().div_ceil(self.slices) as f64;
         let loads = self.loads(m);
         // four schedulers start an instruction each cycle, one unit serves their loads
         let work = (warps * steps * ((mr * nr) as f64 + loads + 1.0) / 4.0).max(warps * steps * loads * 1.5);
@@ -136,26 +136,31 @@ impl Tile {
 
 /// Four values of `k` come in one load of the left side.
 fn a_by_k(m: &Matmul) -> bool {
-    m.a.col == 1 && m.k.is_multiple_of(4) && aligned(&m.a, m.a.row, 4)
+    m.a.col == 1 && m.k.is_multiple_of(4) && aligned(&m.a, m.a.row, 4) && m.deep.iter().all(|d| d.a % 4 == 0)
 }
 
 /// The rows of a thread lie beside each other in the left side.
 fn a_by_m(m: &Matmul, tile: &Tile) -> bool {
     let mr = tile.micro.0;
     let whole = m.m.is_multiple_of(mr) && tile.rows.is_multiple_of(mr);
-    m.a.row == 1 && m.a.col > 1 && [2, 4].contains(&mr) && whole && aligned(&m.a, m.a.col, mr)
+    m.a.row == 1
+        && m.a.col > 1
+        && [2, 4].contains(&mr)
+        && whole
+        && aligned(&m.a, m.a.col, mr)
+        && m.deep.iter().all(|d| d.a % mr == 0)
 }
 
 /// The columns of a thread come in one load of the right side.
 fn by_n(m: &Matmul, tile: &Tile) -> bool {
     let nr = tile.micro.1;
     let whole = m.n.is_multiple_of(nr) && tile.cols.is_multiple_of(nr);
-    [2, 4].contains(&nr) && m.b.col == 1 && whole && aligned(&m.b, m.b.row, nr)
+    [2, 4].contains(&nr) && m.b.col == 1 && whole && aligned(&m.b, m.b.row, nr) && m.deep.iter().all(|d| d.b % nr == 0)
 }
 
 /// Four values of `k` come in one load of the right side, which is read as its transpose.
 fn b_by_k(m: &Matmul) -> bool {
-    m.b.col != 1 && m.b.row == 1 && a_by_k(m) && aligned(&m.b, m.b.col, 4)
+    m.b.col != 1 && m.b.row == 1 && a_by_k(m) && aligned(&m.b, m.b.col, 4) && m.deep.iter().all(|d| d.b % 4 == 0)
 }
 
 fn aligned(o: &Operand, stride: usize, to: usize) -> bool {
@@ -205,7 +210,7 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
         text.line(format!("const float* A = {} + {};", typed(m.a.buffer, m.a.dtype), offset(&m.a)));
         text.line(format!("const float* B = {} + {};", typed(m.b.buffer, m.b.dtype), offset(&m.b)));
         let quad = if a_by_k(m) { 4 } else { 1 };
-        let walk = Walk::new(m.k.div_ceil(quad), slices, (tile.batch(m) / quad).max(1));
+        let walk = Walk::new(m.terms().div_ceil(quad), slices, (tile.batch(m) / quad).max(1));
         walk.emit(text, |text, exact| {
             let turn = match slices {
                 1 => "turn".to_owned(),
@@ -213,34 +218,49 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
             };
             text.line(format!("const int k = {turn}{};", if quad > 1 { " * 4" } else { "" }));
             if !exact {
-                text.line(format!("const bool inside = k < {};", m.k));
+                text.line(format!("const bool inside = k < {};", m.terms()));
             }
+            if !m.deep.is_empty() {
+                text.line(format!("const Index ka = {};", along_k(m, m.a.col, |d| d.a)));
+                text.line(format!("const Index kb = {};", along_k(m, m.b.row, |d| d.b)));
+            }
+            let whole = m.deep.is_empty();
             let guard = |load: String, zero: &str| if exact { load } else { format!("inside ? {load} : {zero}") };
             let none = |n: usize| match n {
                 2 => "make_float2(0, 0)",
                 4 => "make_float4(0, 0, 0, 0)",
                 _ => "0.0f",
             };
+            let a_k = if whole { format!("(Index)k * {}", m.a.col) } else { "ka".to_owned() };
             if quad == 4 {
                 for i in 0..mr {
-                    let load = guard(format!("*(const float4*)(A + row{i} * {} + k)", m.a.row), none(4));
+                    let load = guard(
+                        format!("*(const float4*)(A + row{i} * {} + {})", m.a.row, if whole { "k" } else { "ka" }),
+                        none(4),
+                    );
                     text.line(format!("const float4 a{i} = {load};"));
                 }
                 for j in (0..nr).filter(|_| b_by_k(m)) {
-                    let load = guard(format!("*(const float4*)(B + col{j} * {} + k)", m.b.col), none(4));
+                    let load = guard(
+                        format!("*(const float4*)(B + col{j} * {} + {})", m.b.col, if whole { "k" } else { "kb" }),
+                        none(4),
+                    );
                     text.line(format!("const float4 right{j} = {load};"));
                 }
             } else if a_by_m(m, &tile) {
-                let load = guard(format!("*(const float{mr}*)(A + row0 + (Index)k * {})", m.a.col), none(mr));
+                let load = guard(format!("*(const float{mr}*)(A + row0 + {a_k})"), none(mr));
                 text.line(format!("const float{mr} left = {load};"));
             } else {
                 for i in 0..mr {
-                    let load = guard(format!("A[row{i} * {} + (Index)k * {}]", m.a.row, m.a.col), none(1));
+                    let load = guard(format!("A[row{i} * {} + {a_k}]", m.a.row), none(1));
                     text.line(format!("const float a{i} = {load};"));
                 }
             }
             for q in (0..quad).filter(|_| !b_by_k(m)) {
-                let at = format!("(Index)(k + {q}) * {}", m.b.row);
+                let at = match whole {
+                    true => format!("(Index)(k + {q}) * {}", m.b.row),
+                    false => format!("kb + {}", q * m.b.row),
+                };
                 if vector_n {
                     let load = guard(format!("*(const float{nr}*)(B + {at} + col0)"), none(nr));
                     text.line(format!("const float{nr} b{q} = {load};"));
@@ -332,6 +352,17 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
             });
         });
     }
+}
+
+/// How far `k`, which counts all terms of a sum, has gone in a side of the product.
+fn along_k(m: &Matmul, stride: usize, deep: fn(&Deep) -> usize) -> String {
+    let mut inner = m.k;
+    let mut offset = format!("(Index)(k % {inner}) * {stride}");
+    for d in m.deep.iter().rev() {
+        offset += &format!(" + (Index)(k / {inner} % {}) * {}", d.size, deep(d));
+        inner *= d.size;
+    }
+    offset
 }
 
 /// The name of element `i` of a vector.

@@ -14,6 +14,33 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// A product that sums over several axes: `[…,m,k…] × […,k…,n] → […,m,n]`, with `inner` axes k; leading axes broadcast.
+    #[track_caller]
+    pub fn contract(&self, rhs: &Tensor, inner: usize) -> Tensor {
+        if inner == 1 {
+            return self.matmul(rhs);
+        }
+        let (ls, rs) = (self.dims(), rhs.dims());
+        let fits = inner > 0 && ls.len() > inner && rs.len() > inner;
+        let leading = |dims: &[usize]| Shape::new(&dims[..dims.len().saturating_sub(inner + 1)]);
+        let batch = Shape::broadcast(&leading(&ls), &leading(&rs)).filter(|_| fits);
+        let same = fits && ls[ls.len() - inner..] == rs[rs.len() - inner - 1..rs.len() - 1];
+        let numbers = self.dtype() == DType::F32 && rhs.dtype() == DType::F32;
+        let Some(batch) = batch.filter(|_| same && numbers) else {
+            let problem =
+                format!("{} × {} over {inner} axes: they do not match, or are not f32", self.shape(), rhs.shape());
+            self.fail("contract", problem);
+            return self.clone();
+        };
+        let stretch = |t: &Tensor, own: &[usize]| t.broadcast_to(&[batch.dims(), own].concat());
+        let a = stretch(self, &ls[ls.len() - inner - 1..]);
+        let b = stretch(rhs, &rs[rs.len() - inner - 1..]);
+        let dims = [batch.dims(), &[ls[ls.len() - inner - 1], rs[rs.len() - 1]]].concat();
+        self.graph().add(Op::Matmul { ta: false, tb: false, inner }, &[a.id(), b.id()], dims.into(), DType::F32)
+    }
+}
+
 #[track_caller]
 fn product(a: &Tensor, ta: bool, b: &Tensor, tb: bool, lhs: &Tensor, rhs: &Tensor) -> Tensor {
     let (ls, rs) = (lhs.dims(), rhs.dims());
@@ -43,7 +70,7 @@ fn product(a: &Tensor, ta: bool, b: &Tensor, tb: bool, lhs: &Tensor, rhs: &Tenso
     let (a, b) = (stretch(a, a_dims.0, a_dims.1), stretch(b, b_dims.0, b_dims.1));
     let mut dims = batch.dims().to_vec();
     dims.extend([m, n]);
-    lhs.graph().add(Op::Matmul { ta, tb }, &[a.id(), b.id()], dims.into(), DType::F32)
+    lhs.graph().add(Op::Matmul { ta, tb, inner: 1 }, &[a.id(), b.id()], dims.into(), DType::F32)
 }
 
 /// The stored tensor under a swap of the last two axes, and whether there was one.
@@ -59,6 +86,19 @@ fn untransposed(t: &Tensor) -> (Tensor, bool) {
     }
     drop(inner);
     (t.clone(), false)
+}
+
+/// As a plain product of the sides with their inner axes made one.
+pub(super) fn contract_vjp(v: &Vjp, inner: usize) -> Vec<Option<Tensor>> {
+    let (a, b) = (&v.x[0], &v.x[1]);
+    let (ad, bd) = (a.dims(), b.dims());
+    let batch = ad.len() - inner - 1;
+    let k: usize = ad[batch + 1..].iter().product();
+    let plain_a = a.reshape(&[&ad[..=batch], &[k]].concat());
+    let plain_b = b.reshape(&[&bd[..batch], &[k, bd[bd.len() - 1]]].concat());
+    let da = v.dy.matmul(&plain_b.t()).reshape(&ad);
+    let db = plain_a.t().matmul(v.dy).reshape(&bd);
+    vec![Some(da), Some(db)]
 }
 
 /// With a = A or Aᵀ as stored: dA = dy·Bᵀ, dB = Aᵀ·dy, each transposed again where the operand is stored transposed.

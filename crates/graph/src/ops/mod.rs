@@ -4,15 +4,19 @@
 pub mod argmax;
 pub mod broadcast;
 pub mod cast;
-pub mod concat;
+pub mod convolve;
+pub mod custom;
 pub mod gather_rows;
+pub mod join;
 pub mod map;
 pub mod matmul;
+pub mod max_pool;
 pub mod reduce;
 pub mod reshape;
 pub mod slice;
 pub mod softmax;
 pub mod transpose;
+pub mod windows;
 
 use map::MapDef;
 pub use reduce::Reduction;
@@ -40,6 +44,10 @@ pub enum Op {
     },
     /// Identity that stops gradients.
     Detach,
+    /// The first input; its gradient goes by a rule of its own to the others: index into the graph's rules.
+    Custom {
+        rule: usize,
+    },
     /// i32 or u8 to f32.
     Cast,
     Broadcast,
@@ -51,13 +59,23 @@ pub enum Op {
         axis: usize,
         start: usize,
     },
-    Concat {
+    /// Windows along an axis, an axis of their own behind it: `y[…,i,j,…] = x[…,stride·i + dilation·j,…]`.
+    Windows {
         axis: usize,
+        stride: usize,
+        dilation: usize,
     },
-    /// `[…,m,k] × […,k,n]`; `ta`/`tb`: that operand is stored with its last two axes swapped.
+    /// Tensors side by side, or interleaved: input i begins at `at[i]` and its neighbours along axis a are `step[a]` apart. Together
+    /// they fill the result.
+    Join {
+        at: Vec<Vec<usize>>,
+        step: Vec<usize>,
+    },
+    /// `[…,m,k] × […,k,n]`; `ta`/`tb`: that operand is stored with its last two axes swapped. `inner`: how many axes k is.
     Matmul {
         ta: bool,
         tb: bool,
+        inner: usize,
     },
     /// Reduced axes are kept with size 1.
     Reduce {
@@ -86,12 +104,14 @@ impl Op {
             Op::Random { .. } => "random",
             Op::Map { def, .. } => def.name,
             Op::Detach => "detach",
+            Op::Custom { .. } => "custom",
             Op::Cast => "cast",
             Op::Broadcast => "broadcast",
             Op::Reshape => "reshape",
             Op::Transpose { .. } => "transpose",
             Op::Slice { .. } => "slice",
-            Op::Concat { .. } => "concat",
+            Op::Windows { .. } => "windows",
+            Op::Join { .. } => "join",
             Op::Matmul { .. } => "matmul",
             Op::Reduce { kind: Reduction::Sum, .. } => "sum",
             Op::Reduce { kind: Reduction::Max, .. } => "max",
@@ -109,8 +129,10 @@ impl Op {
             Op::Map { attrs, .. } => attrs.iter().map(|a| a.to_bits()).collect(),
             Op::Transpose { perm } => perm.iter().map(|&p| p as u64).collect(),
             Op::Slice { axis, start } => vec![*axis as u64, *start as u64],
-            Op::Concat { axis } => vec![*axis as u64],
-            Op::Matmul { ta, tb } => vec![*ta as u64, *tb as u64],
+            Op::Windows { axis, stride, dilation } => vec![*axis as u64, *stride as u64, *dilation as u64],
+            Op::Join { at, step } => at.iter().flatten().chain(step).map(|&a| a as u64).collect(),
+            Op::Matmul { ta, tb, inner } => vec![*ta as u64, *tb as u64, *inner as u64],
+            Op::Custom { rule } => vec![*rule as u64],
             Op::Reduce { axes, .. } => axes.iter().map(|&a| a as u64).collect(),
             Op::Step | Op::Iota | Op::Detach | Op::Cast | Op::Broadcast | Op::Reshape => vec![],
             Op::ArgMax | Op::GatherRows | Op::ScatterRows => vec![],
@@ -132,13 +154,16 @@ pub(crate) fn vjp(op: &Op, v: &Vjp) -> Vec<Option<Tensor>> {
     match op {
         Op::Leaf(_) | Op::Step | Op::Constant(_) | Op::Iota | Op::Random { .. } => vec![],
         Op::Detach | Op::Cast | Op::ArgMax => vec![None],
+        Op::Custom { rule } => custom::vjp(v, *rule),
         Op::Map { def, .. } => (def.vjp)(v),
         Op::Broadcast => broadcast::vjp(v),
         Op::Reshape => vec![Some(v.dy.reshape(v.x[0].shape().dims()))],
         Op::Transpose { perm } => transpose::vjp(v, perm),
         Op::Slice { axis, start } => slice::vjp(v, *axis, *start),
-        Op::Concat { axis } => concat::vjp(v, *axis),
-        Op::Matmul { ta, tb } => matmul::vjp(v, *ta, *tb),
+        Op::Windows { axis, stride, dilation } => windows::vjp(v, *axis, *stride, *dilation),
+        Op::Join { at, step } => join::vjp(v, at, step),
+        Op::Matmul { inner: 1, ta, tb } => matmul::vjp(v, *ta, *tb),
+        Op::Matmul { inner, .. } => matmul::contract_vjp(v, *inner),
         Op::Reduce { kind, .. } => reduce::vjp(v, *kind),
         Op::GatherRows => gather_rows::vjp(v),
         Op::ScatterRows => gather_rows::scatter_vjp(v),

@@ -27,6 +27,20 @@ impl Tensor {
         graph.add(Op::Reshape, &[source], to, self.dtype())
     }
 
+    /// Of `[n,features]` that were flattened from a transpose which leaves the first axis in place: what was transposed, and how.
+    pub fn flattened_from(&self) -> Option<(Tensor, Vec<usize>)> {
+        let inner = self.graph().0.borrow();
+        let flat = &inner.nodes[self.id()];
+        let [rows, _] = flat.shape.dims() else { return None };
+        let turned = &inner.nodes[*flat.inputs.first().filter(|_| matches!(flat.op, Op::Reshape))?];
+        match &turned.op {
+            Op::Transpose { perm } if perm[0] == 0 && turned.shape.dims()[0] == *rows => {
+                Some((self.graph().tensor(turned.inputs[0]), perm.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// Keeps the first `axes` axes and merges the rest into one: `[n,c,h,w].flatten(1)` is `[n,c·h·w]`.
     #[track_caller]
     pub fn flatten(&self, axes: usize) -> Tensor {

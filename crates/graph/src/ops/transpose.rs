@@ -28,6 +28,12 @@ impl Tensor {
         if perm.iter().enumerate().all(|(i, &p)| i == p) {
             return graph.tensor(source);
         }
+        // an axis of size 1 can be anywhere
+        let dims = graph.tensor(source).dims();
+        let wide: Vec<usize> = perm.iter().copied().filter(|&p| dims[p] != 1).collect();
+        if wide.is_sorted() {
+            return graph.tensor(source).reshape(&perm.iter().map(|&p| dims[p]).collect::<Vec<_>>());
+        }
         let shape = perm.iter().map(|&p| graph.tensor(source).dims()[p]).collect::<Vec<_>>().into();
         graph.add(Op::Transpose { perm }, &[source], shape, self.dtype())
     }

@@ -1,4 +1,4 @@
-use citius_graph::{DType, Graph, Tensor};
+use citius_graph::{Convolution, DType, Graph, Tensor};
 
 use super::{Case, Start};
 
@@ -8,6 +8,8 @@ pub fn cases() -> Vec<Case> {
     matmuls(&mut cases);
     reductions(&mut cases);
     movements(&mut cases);
+    windows(&mut cases);
+    convolutions(&mut cases);
     softmaxes(&mut cases);
     rows(&mut cases);
     others(&mut cases);
@@ -128,6 +130,88 @@ fn movements(cases: &mut Vec<Case>) {
         cases.push(Case::new(format!("concat {parts:?} axis {axis}"), starts, |_, x| Tensor::concat(x, axis)));
     }
     cases.push(one("concat with itself".into(), &[2, 2], |_, x| Tensor::concat(&[x.clone(), x.exp(), x.clone()], 1)));
+}
+
+fn windows(cases: &mut Vec<Case>) {
+    for (dims, axis, size, stride, dilation) in [
+        (&[5][..], 0, 2, 1, 1),
+        (&[7], 0, 3, 2, 1),
+        (&[9], 0, 3, 1, 2),
+        (&[8], 0, 2, 2, 1),
+        (&[9], 0, 2, 2, 1),
+        (&[1], 0, 1, 1, 1),
+        (&[2, 6, 3], 1, 3, 1, 1),
+        (&[2, 6, 3], 1, 2, 3, 2),
+        (&[3, 5], 1, 5, 1, 1),
+    ] {
+        let name = format!("windows {dims:?} axis {axis} of {size}, {stride} apart, spread {dilation}");
+        cases.push(one(name.clone(), dims, |_, x| x.windows(axis, size, stride, dilation)));
+        cases.push(one(format!("{name}, max"), dims, |_, x| {
+            x.windows(axis, size, stride, dilation).max(&[axis + 1], false)
+        }));
+        cases.push(one(format!("{name}, sum"), dims, |_, x| {
+            (x.windows(axis, size, stride, dilation).exp() * 0.5).sum(&[axis + 1], false)
+        }));
+    }
+    for (dims, zeros) in
+        [(&[3][..], &[(1, 2)][..]), (&[2, 3], &[(0, 1), (2, 0)]), (&[2, 1, 2], &[(1, 1), (1, 0), (0, 3)])]
+    {
+        cases.push(one(format!("pad {dims:?} by {zeros:?}"), dims, |_, x| x.pad(zeros)));
+    }
+    for (dims, axis, zeros) in [(&[3][..], 0, 1), (&[1], 0, 3), (&[2, 3, 2], 1, 2)] {
+        cases.push(one(format!("spread {dims:?} axis {axis} by {zeros}"), dims, |_, x| x.spread(axis, zeros)));
+    }
+    for (dims, size, stride) in [
+        ([1, 4, 4, 2], [2, 2], [2, 2]),
+        ([2, 5, 3, 1], [2, 2], [2, 2]),
+        ([1, 5, 4, 3], [3, 2], [2, 1]),
+        ([1, 2, 3, 1], [1, 1], [1, 1]),
+    ] {
+        cases.push(one(format!("max_pool {dims:?} of {size:?}, {stride:?} apart"), &dims, |_, x| {
+            x.max_pool(size, stride)
+        }));
+    }
+    cases.push(one("flip".into(), &[2, 3, 2], |_, x| x.flip(1)));
+    for (a, b, inner) in [
+        (&[3, 2, 4][..], &[2, 4, 5][..], 2),
+        (&[2, 3, 2, 4], &[2, 4, 17], 2),
+        (&[4, 2, 3, 5], &[2, 3, 5, 1], 3),
+        (&[1, 2, 1], &[2, 1, 3], 2),
+    ] {
+        let starts = || vec![Start::arbitrary("a", a), Start::arbitrary("b", b)];
+        let name = format!("contract {a:?} × {b:?} over {inner}");
+        cases.push(Case::new(name.clone(), starts(), |_, x| x[0].contract(&x[1], inner)));
+        cases.push(Case::new(format!("{name}, relu"), starts(), |_, x| (x[0].contract(&x[1], inner) - 0.2).relu()));
+    }
+}
+
+fn convolutions(cases: &mut Vec<Case>) {
+    let plain = Convolution::default();
+    for (x, k, by) in [
+        ([1, 4, 4, 1], [3, 3, 1, 1], plain),
+        ([2, 3, 4, 1], [2, 3, 1, 17], plain),
+        ([2, 4, 4, 2], [1, 1, 2, 3], plain),
+        ([2, 4, 3, 2], [3, 3, 2, 2], Convolution { padding: [(1, 1); 2], ..plain }),
+        ([1, 4, 5, 2], [3, 3, 2, 1], Convolution { stride: [2, 2], padding: [(1, 1); 2], ..plain }),
+        ([1, 6, 5, 1], [3, 2, 1, 2], Convolution { stride: [2, 3], padding: [(0, 1), (2, 0)], ..plain }),
+        ([1, 5, 4, 1], [3, 3, 1, 2], Convolution { dilation: [2, 1], padding: [(2, 2), (1, 1)], ..plain }),
+        ([1, 3, 3, 2], [1, 1, 2, 2], Convolution { stride: [2, 2], padding: [(1, 1); 2], ..plain }),
+        ([1, 3, 3, 4], [3, 2, 2, 4], Convolution { groups: 2, padding: [(1, 1); 2], ..plain }),
+        ([2, 4, 3, 3], [3, 2, 1, 3], Convolution { groups: 3, stride: [2, 1], padding: [(1, 1); 2], ..plain }),
+        ([3, 3, 3, 2], [3, 3, 2, 3], plain),
+    ] {
+        let starts = || vec![Start::arbitrary("x", &x), Start::arbitrary("k", &k)];
+        cases.push(Case::new(format!("convolve {x:?} by {k:?}, {by:?}"), starts(), |_, x| x[0].convolve(&x[1], by)));
+        let out = |side: usize| {
+            let (low, high) = by.padding[side];
+            (x[side + 1] + low + high - by.dilation[side] * (k[side] - 1) - 1) / by.stride[side] + 1
+        };
+        let y = [x[0], out(0), out(1), k[3]];
+        let starts = vec![Start::arbitrary("y", &y), Start::arbitrary("k", &k)];
+        cases.push(Case::new(format!("convolve back {y:?} by {k:?}, {by:?}"), starts, |_, t| {
+            t[0].convolve_back(&t[1], by, [x[1], x[2]])
+        }));
+    }
 }
 
 fn softmaxes(cases: &mut Vec<Case>) {

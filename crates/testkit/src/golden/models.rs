@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use citius_graph::{DType, Graph};
+use citius_graph::{DType, Graph, Tensor};
 use citius_nn::{Activation, Clip, Learning, Module, mlp};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -59,15 +59,22 @@ fn check(model: &Model, executor: &dyn Evaluate, tolerance: Tolerance) -> Result
     let (optimizer, lr) = optimizers::by_pytorchs_name(&model.optimizer, model.optimizer_attrs.clone())?;
     let learning = Learning::new(optimizer, lr).clip(model.clip_norm.map(|max_norm| Clip::Norm { max_norm }));
     let learned = learning.record(&loss).map_err(|e| e.to_string())?;
-    // PyTorch's [out,in] are kept as [in,out]: outputs turn back, inputs turn here
-    let transposed = |name: &str| g.leaves().iter().any(|l| l.name == name && l.transposed);
+    // outputs are turned as PyTorch sees them, inputs as they are stored
+    let leaf = |name: &str| g.leaves().into_iter().find(|l| l.name == name);
+    let as_seen = |t: &Tensor, name: &str| match leaf(name).and_then(|l| l.seen) {
+        Some(seen) => t.transpose(&seen.order).reshape(&seen.dims),
+        None => t.clone(),
+    };
     for p in &learned.parameters {
-        let turned = transposed(&p.name);
-        g.output(&format!("grad {}", p.name), &if turned { p.gradient.t() } else { p.gradient.clone() });
-        g.output(&format!("after {}", p.name), &if turned { p.value.t() } else { p.value.clone() });
+        g.output(&format!("grad {}", p.name), &as_seen(&p.gradient, &p.name));
+        g.output(&format!("after {}", p.name), &as_seen(&p.value, &p.name));
     }
     let stored = |(name, t): (&String, &Packed)| {
-        (name.clone(), if transposed(name) { transpose(&t.shape, &narrow(t)) } else { narrow(t) })
+        let values = match leaf(name).and_then(|l| l.seen.map(|seen| (l.node, seen))) {
+            Some((node, seen)) => seen.to_stored(&g.tensor(node).dims(), &narrow(t)),
+            None => narrow(t),
+        };
+        (name.clone(), values)
     };
     let initial = model.initial.iter().map(stored).collect();
     let inputs: Vec<Values> = model
@@ -94,10 +101,4 @@ fn check(model: &Model, executor: &dyn Evaluate, tolerance: Tolerance) -> Result
 /// The file holds the shortest decimals of f32 numbers.
 fn narrow(t: &Packed) -> Vec<f64> {
     t.data.iter().map(|&x| x as f32 as f64).collect()
-}
-
-/// `[r,c]` to `[c,r]`
-fn transpose(shape: &[usize], data: &[f64]) -> Vec<f64> {
-    let (r, c) = (shape[0], shape[1]);
-    (0..c).flat_map(|j| (0..r).map(move |i| data[i * c + j])).collect()
 }

@@ -34,7 +34,7 @@ use std::panic::Location;
 
 use super::Vjp;
 use crate::scalar::{Scalar, Var};
-use crate::{DType, Op, Shape, Tensor};
+use crate::{DType, Node, Op, Shape, Tensor};
 
 /// The registry: tests, documentation and executors read it.
 pub static ALL: &[&MapDef] = &[
@@ -130,8 +130,33 @@ pub(crate) fn apply(def: &'static MapDef, attrs: &[f64], inputs: &[&Tensor], at:
     if let Some(i) = unchanged {
         return inputs[i].broadcast_to(shape.dims());
     }
+    if let Some((perm, stored)) = as_stored(inputs, &shape) {
+        // on the way out transposes meet and cancel
+        return apply(def, attrs, &stored.iter().collect::<Vec<_>>(), at).transpose(&perm);
+    }
     let ids: Vec<_> = inputs.iter().map(|t| t.broadcast_to(shape.dims()).id()).collect();
     graph.add_at(Op::Map { def, attrs: attrs.to_vec() }, &ids, shape, DType::F32, at)
+}
+
+/// Where all inputs are the same transpose, or single numbers: that transpose, and what it is of.
+fn as_stored(inputs: &[&Tensor], shape: &Shape) -> Option<(Vec<usize>, Vec<Tensor>)> {
+    let graph = inputs[0].graph();
+    let (mut common, mut stored) = (None, Vec::new());
+    for t in inputs {
+        if t.elements() == 1 {
+            stored.push(t.reshape(&[]));
+            continue;
+        }
+        let (perm, source) = match &graph.0.borrow().nodes[t.id()] {
+            Node { op: Op::Transpose { perm }, inputs, .. } if t.shape() == *shape => (perm.clone(), inputs[0]),
+            _ => return None,
+        };
+        if common.get_or_insert_with(|| perm.clone()) != &perm {
+            return None;
+        }
+        stored.push(graph.tensor(source));
+    }
+    common.map(|perm| (perm, stored))
 }
 
 impl MapDef {

@@ -1,0 +1,189 @@
+//! Convolution of pictures with channels last, as a product over windows that are never copied.
+
+use crate::Tensor;
+
+/// How a kernel walks over pictures, down and across.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Convolution {
+    pub stride: [usize; 2],
+    /// Zeros before and behind.
+    pub padding: [(usize, usize); 2],
+    pub dilation: [usize; 2],
+    /// Parts that the channels are cut into; each result channel sees one of them.
+    pub groups: usize,
+}
+
+impl Default for Convolution {
+    fn default() -> Convolution {
+        Convolution { stride: [1, 1], padding: [(0, 0); 2], dilation: [1, 1], groups: 1 }
+    }
+}
+
+/// Products smaller than this many pieces leave threads idle.
+const PIECES: usize = 32;
+
+impl Tensor {
+    /// Pictures `[n,h,w,c]` and a kernel `[kh,kw,c/groups,o]` give `[n,oh,ow,o]`:
+    /// `y[n,i,j,o] = Σ x[n, i·stride + u·dilation − padding, …, c] · kernel[u,v,c,o]`.
+    #[track_caller]
+    pub fn convolve(&self, kernel: &Tensor, by: Convolution) -> Tensor {
+        if let Some(problem) = misfit(self, kernel, by) {
+            self.fail("convolve", problem);
+            return self.clone();
+        }
+        let groups = by.groups;
+        let value = match groups {
+            1 => {
+                // [n,oh,ow,kh,kw,c] × [kh,kw,c,o]
+                let windows = windows(&self.padded(by), kernel, by).transpose(&[0, 1, 3, 2, 4, 5]);
+                windows.contract(kernel, 3)
+            }
+            _ if kernel.dims()[2] == 1 && groups == kernel.dims()[3] => channel_by_channel(self, kernel, by),
+            _ => {
+                let each = Convolution { groups: 1, ..by };
+                let (c, o) = (kernel.dims()[2], kernel.dims()[3] / groups);
+                let group = |i: usize| {
+                    let own = kernel.slice(3, i * o, (i + 1) * o);
+                    self.slice(3, i * c, (i + 1) * c).convolve(&own, each)
+                };
+                return Tensor::concat(&(0..groups).map(group).collect::<Vec<_>>(), 3);
+            }
+        };
+        value.with_gradient(&[self, kernel], move |v| {
+            let (x, kernel) = (&v.x[0], &v.x[1]);
+            let dims = x.dims();
+            let dx = v.dy.convolve_back(kernel, by, [dims[1], dims[2]]);
+            vec![Some(dx), Some(kernel_gradient(x, kernel, v.dy, by))]
+        })
+    }
+
+    /// The gradient of [`Tensor::convolve`] with respect to pictures of this size, given that of its result; as a layer, the
+    /// transposed convolution: `[n,oh,ow,o] → [n,h,w,c]`.
+    #[track_caller]
+    pub fn convolve_back(&self, kernel: &Tensor, by: Convolution, size: [usize; 2]) -> Tensor {
+        let groups = by.groups;
+        if groups > 1 && !(kernel.dims()[2] == 1 && groups == kernel.dims()[3]) {
+            let each = Convolution { groups: 1, ..by };
+            let o = kernel.dims()[3] / groups;
+            let group = |i: usize| {
+                let own = kernel.slice(3, i * o, (i + 1) * o);
+                self.slice(3, i * o, (i + 1) * o).convolve_back(&own, each, size)
+            };
+            return Tensor::concat(&(0..groups).map(group).collect::<Vec<_>>(), 3);
+        }
+        // every place of the result sees the windows that saw it: a convolution of dy, `stride` apart, with the kernel turned
+        let mut spread = self.clone();
+        let (mut padding, mut cut) = ([(0, 0); 2], [(0, 0); 2]);
+        for side in 0..2 {
+            let (low, high) = by.padding[side];
+            let reach = by.dilation[side] * (kernel.dims()[side] - 1);
+            let unseen = (size[side] + low + high - reach - 1) - by.stride[side] * (self.dims()[side + 1] - 1);
+            spread = spread.spread(side + 1, by.stride[side] - 1);
+            padding[side] = (reach.saturating_sub(low), (reach + unseen).saturating_sub(high));
+            cut[side] = (low.saturating_sub(reach), high.saturating_sub(reach + unseen));
+        }
+        let back = Convolution { stride: [1, 1], padding, ..by };
+        let turned = turned(kernel, groups);
+        let mut value = match groups {
+            1 => windows(&spread.padded(back), &turned, back).transpose(&[0, 1, 3, 2, 4, 5]).contract(&turned, 3),
+            _ => channel_by_channel(&spread, &turned, back),
+        };
+        for side in 0..2 {
+            let length = value.dims()[side + 1];
+            value = value.slice(side + 1, cut[side].0, length - cut[side].1);
+        }
+        value.with_gradient(&[self, kernel], move |v| {
+            let (dy, kernel) = (&v.x[0], &v.x[1]);
+            vec![Some(v.dy.convolve(kernel, by)), Some(kernel_gradient(v.dy, kernel, dy, by))]
+        })
+    }
+
+    fn padded(&self, by: Convolution) -> Tensor {
+        self.pad(&[(0, 0), by.padding[0], by.padding[1], (0, 0)])
+    }
+}
+
+fn misfit(x: &Tensor, kernel: &Tensor, by: Convolution) -> Option<String> {
+    let (xd, kd) = (x.dims(), kernel.dims());
+    let (&[_, h, w, c], &[kh, kw, kc, o]) = (xd.as_slice(), kd.as_slice()) else {
+        return Some(format!(
+            "needs pictures [n,h,w,c] and a kernel [kh,kw,c,o], got {} and {}",
+            x.shape(),
+            kernel.shape()
+        ));
+    };
+    if by.groups == 0 || c != kc * by.groups || o % by.groups != 0 {
+        return Some(format!("{c} channels in {} groups for a kernel of {kc} → {o}", by.groups));
+    }
+    if by.stride.contains(&0) || by.dilation.contains(&0) || kh * kw == 0 {
+        return Some("kernel, stride and dilation must be at least 1".into());
+    }
+    for (side, size, k) in [(0, h, kh), (1, w, kw)] {
+        let reach = by.dilation[side] * (k - 1) + 1;
+        let room = size + by.padding[side].0 + by.padding[side].1;
+        if reach > room {
+            return Some(format!(
+                "the kernel reaches over {reach}, the picture with its padding is {room} {}",
+                ["high", "wide"][side]
+            ));
+        }
+    }
+    None
+}
+
+/// `[n,h,w,c] → [n,oh,kh,ow,kw,c]`
+fn windows(x: &Tensor, kernel: &Tensor, by: Convolution) -> Tensor {
+    let k = kernel.dims();
+    let down = x.windows(1, k[0], by.stride[0], by.dilation[0]);
+    down.windows(3, k[1], by.stride[1], by.dilation[1])
+}
+
+/// Each channel by itself, its kernel `[kh,kw,1,c]`: a sum over the places of the kernel.
+fn channel_by_channel(x: &Tensor, kernel: &Tensor, by: Convolution) -> Tensor {
+    let windows = windows(&x.padded(by), kernel, by);
+    let d = windows.dims();
+    let places = (0..d[2]).flat_map(|u| (0..d[4]).map(move |v| (u, v)));
+    let term = |(u, v): (usize, usize)| {
+        let seen = windows.slice(2, u, u + 1).slice(4, v, v + 1).reshape(&[d[0], d[1], d[3], d[5]]);
+        seen * kernel.slice(0, u, u + 1).slice(1, v, v + 1).reshape(&[d[5]])
+    };
+    places.map(term).reduce(|a, b| a + b).unwrap_or_else(|| x.clone())
+}
+
+/// `[kh,kw,c,o]` upside down and back to front, as `[kh,kw,o,c]`; a kernel of single channels keeps them where they are.
+fn turned(kernel: &Tensor, groups: usize) -> Tensor {
+    let d = kernel.dims();
+    let places: Vec<(usize, usize)> = (0..d[0]).flat_map(|u| (0..d[1]).map(move |v| (u, v))).collect();
+    let part = |&(u, v): &(usize, usize)| {
+        let part = kernel.slice(0, u, u + 1).slice(1, v, v + 1);
+        if groups == 1 { part.transpose(&[0, 1, 3, 2]) } else { part }
+    };
+    let parts: Vec<Tensor> = places.iter().map(part).collect();
+    let at = places.iter().map(|&(u, v)| vec![d[0] - 1 - u, d[1] - 1 - v, 0, 0]).collect();
+    let tail = if groups == 1 { [d[3], d[2]] } else { [d[2], d[3]] };
+    Tensor::join(&parts, at, &[d[0], d[1], tail[0], tail[1]])
+}
+
+/// `dk[u,v,c,o] = Σ x[n, i·stride + u·dilation, …, c] · dy[n,i,j,o]`, summed in as many parts of the batch as keep threads busy.
+fn kernel_gradient(x: &Tensor, kernel: &Tensor, dy: &Tensor, by: Convolution) -> Tensor {
+    let (k, d, n) = (kernel.dims(), dy.dims(), x.dims()[0]);
+    let padded = x.padded(by);
+    if by.groups > 1 {
+        let windows = windows(&padded, kernel, by);
+        let place = |(u, v): (usize, usize)| {
+            let seen = windows.slice(2, u, u + 1).slice(4, v, v + 1).reshape(&d);
+            (seen * dy).sum(&[0, 1, 2], false).reshape(&[1, 1, 1, d[3]])
+        };
+        let row = |u: usize| Tensor::concat(&(0..k[1]).map(|v| place((u, v))).collect::<Vec<_>>(), 1);
+        return Tensor::concat(&(0..k[0]).map(row).collect::<Vec<_>>(), 0);
+    }
+    let pieces = k[0] * k[1] * k[2].div_ceil(16) * k[3].div_ceil(64);
+    let parts = (1..=n).find(|p| n % p == 0 && p * pieces >= PIECES).unwrap_or(n.max(1));
+    let p = padded.dims();
+    let cut = padded.reshape(&[parts, n / parts, p[1], p[2], p[3]]);
+    let down = cut.windows(2, k[0], by.stride[0], by.dilation[0]);
+    // [part,n,oh,kh,ow,kw,c] → [part,kh,kw,c,n,oh,ow]
+    let seen = down.windows(4, k[1], by.stride[1], by.dilation[1]).transpose(&[0, 3, 5, 6, 1, 2, 4]);
+    let dy = dy.reshape(&[parts, 1, 1, n / parts, d[1], d[2], d[3]]);
+    seen.contract(&dy, 3).sum(&[0], false)
+}

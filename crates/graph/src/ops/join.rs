@@ -1,0 +1,127 @@
+//! Tensors side by side: one after the other along an axis, or between zeros.
+
+use super::Vjp;
+use crate::{Op, Tensor};
+
+impl Tensor {
+    /// `parts` must be at least one tensor; all but `axis` must agree.
+    #[track_caller]
+    pub fn concat(parts: &[Tensor], axis: usize) -> Tensor {
+        let first = &parts[0];
+        let mut dims = first.dims();
+        for (i, part) in parts.iter().enumerate() {
+            let other = part.dims();
+            let fits = axis < dims.len()
+                && other.len() == dims.len()
+                && part.dtype() == first.dtype()
+                && (0..dims.len()).all(|a| a == axis || other[a] == dims[a]);
+            if !fits {
+                let problem = format!(
+                    "part {i} is {} {}, part 0 is {} {}: all axes but {axis} must agree",
+                    part.dtype(),
+                    part.shape(),
+                    first.dtype(),
+                    first.shape()
+                );
+                first.fail("concat", problem);
+                return first.clone();
+            }
+        }
+        if parts.len() == 1 {
+            return first.clone();
+        }
+        let mut start = 0;
+        let place = |part: &Tensor| {
+            let mut at = vec![0; dims.len()];
+            at[axis] = start;
+            start += part.dims()[axis];
+            at
+        };
+        let at = parts.iter().map(place).collect();
+        dims[axis] = start;
+        Tensor::join(parts, at, &dims)
+    }
+
+    /// Part i begins at `at[i]`; together they fill `dims`.
+    pub(crate) fn join(parts: &[Tensor], at: Vec<Vec<usize>>, dims: &[usize]) -> Tensor {
+        Tensor::interleave(parts, at, vec![1; dims.len()], dims)
+    }
+
+    /// Part i begins at `at[i]`, its neighbours along axis a are `step[a]` apart; together they fill `dims`.
+    pub(crate) fn interleave(parts: &[Tensor], at: Vec<Vec<usize>>, step: Vec<usize>, dims: &[usize]) -> Tensor {
+        if parts.len() == 1 {
+            return parts[0].clone();
+        }
+        let ids: Vec<_> = parts.iter().map(|p| p.id()).collect();
+        parts[0].graph().add(Op::Join { at, step }, &ids, dims.into(), parts[0].dtype())
+    }
+
+    /// So many zeros before and behind, for each axis.
+    #[track_caller]
+    pub fn pad(&self, zeros: &[(usize, usize)]) -> Tensor {
+        self.pad_with(0.0, zeros)
+    }
+
+    /// So many elements of this value before and behind, for each axis.
+    #[track_caller]
+    pub fn pad_with(&self, value: f64, room: &[(usize, usize)]) -> Tensor {
+        let dims = self.dims();
+        if room.len() != dims.len() {
+            self.fail("pad", format!("{} pairs for the {} axes of {}", room.len(), dims.len(), self.shape()));
+            return self.clone();
+        }
+        if room.iter().all(|z| *z == (0, 0)) {
+            return self.clone();
+        }
+        let to: Vec<usize> = dims.iter().zip(room).map(|(d, (low, high))| low + d + high).collect();
+        let (mut parts, mut at) = (vec![self.clone()], vec![room.iter().map(|z| z.0).collect::<Vec<_>>()]);
+        // strips: whole along the axes before, as wide as the tensor along those behind
+        for (axis, &(low, high)) in room.iter().enumerate() {
+            for (start, size) in [(0, low), (low + dims[axis], high)] {
+                if size == 0 {
+                    continue;
+                }
+                let strip = |a: usize| match a.cmp(&axis) {
+                    std::cmp::Ordering::Less => (0, to[a]),
+                    std::cmp::Ordering::Equal => (start, size),
+                    std::cmp::Ordering::Greater => (room[a].0, dims[a]),
+                };
+                let (starts, sizes): (Vec<usize>, Vec<usize>) = (0..dims.len()).map(strip).unzip();
+                parts.push(self.graph().full(value, &sizes));
+                at.push(starts);
+            }
+        }
+        Tensor::join(&parts, at, &to)
+    }
+
+    /// The axis the other way round.
+    #[track_caller]
+    pub fn flip(&self, axis: usize) -> Tensor {
+        match self.dims().get(axis) {
+            Some(&size) => {
+                Tensor::concat(&(0..size).rev().map(|i| self.slice(axis, i, i + 1)).collect::<Vec<_>>(), axis)
+            }
+            None => {
+                self.fail("flip", format!("no axis {axis} in {}", self.shape()));
+                self.clone()
+            }
+        }
+    }
+}
+
+pub(super) fn vjp(v: &Vjp, at: &[Vec<usize>], step: &[usize]) -> Vec<Option<Tensor>> {
+    let part = |(x, at): (&Tensor, &Vec<usize>)| {
+        let dims = x.dims();
+        let cut = |t: Tensor, axis: usize| match step[axis] {
+            1 => t.slice(axis, at[axis], at[axis] + dims[axis]),
+            _ if dims[axis] == 0 => t.slice(axis, 0, 0),
+            step => {
+                let last = at[axis] + (dims[axis] - 1) * step;
+                let every = t.slice(axis, at[axis], last + 1).windows(axis, 1, step, 1);
+                every.reshape(&[&t.dims()[..axis], &[dims[axis]], &t.dims()[axis + 1..]].concat())
+            }
+        };
+        Some((0..dims.len()).fold(v.dy.clone(), cut))
+    };
+    v.x.iter().zip(at).map(part).collect()
+}
