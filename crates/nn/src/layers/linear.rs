@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use citius_graph::Tensor;
+use citius_graph::{Seen, Tensor};
 
 use crate::{Module, WeightInit};
 
@@ -91,13 +91,22 @@ impl Module for Linear {
             g.report(&self.describe(), format!("input is {}, last axis must be {inputs}", x.shape()));
             return g.full(0.0, &dims);
         }
-        let w = g.parameter_stored_transposed(
-            &format!("{}.weight", self.path),
-            [outputs, inputs],
-            self.init.weight(inputs, outputs),
-        );
+        let (name, init) = (format!("{}.weight", self.path), self.init.weight(inputs, outputs));
         // one product of [rows,in] whatever the leading axes
-        let y = x.reshape(&[rows, inputs]).matmul(&w.t());
+        let y = match x.flattened_from() {
+            // features in another order than they are stored: the weights are stored in that order too
+            Some((stored, perm)) => {
+                let own = &stored.dims()[1..];
+                let order = [&[own.len()], &perm[1..].iter().map(|p| p - 1).collect::<Vec<_>>()[..]].concat();
+                let seen = Seen { order, dims: vec![outputs, inputs] };
+                let w = g.parameter_seen(&name, &[own, &[outputs]].concat(), seen, init);
+                stored.reshape(&[rows, inputs]).matmul(&w.reshape(&[inputs, outputs]))
+            }
+            None => {
+                let w = g.parameter_stored_transposed(&name, [outputs, inputs], init);
+                x.reshape(&[rows, inputs]).matmul(&w.t())
+            }
+        };
         self.add_bias(y).reshape(&dims)
     }
 
@@ -119,7 +128,7 @@ mod tests {
         assert!(g.nodes().iter().any(|n| matches!(n.op, Op::Matmul { ta: false, tb: false })), "{g}");
         let leaves = g.leaves();
         assert_eq!(leaves.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["x", "0.weight", "0.bias"]);
-        assert!(leaves[1].transposed);
+        assert_eq!(leaves[1].seen.as_ref().unwrap().dims, [3, 7]);
         assert!(g.check().is_ok() && g.verify().is_ok());
     }
 
