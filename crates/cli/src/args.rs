@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use citius_cpu::{Isa, Options};
 use citius_data::OnError;
-use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig};
+use citius_nn::{Activation, ByName, Loss, Network, OptimizerConfig, ScheduleConfig};
 use citius_train::{Bytes, Device, Precision, Wishes, Workers};
 use clap::Args;
 
@@ -86,7 +86,10 @@ pub fn on_error(text: &str) -> Result<OnError, String> {
 #[derive(Args)]
 #[command(next_help_heading = "Model and training (each has a default that fits the data)")]
 struct ModelArgs {
-    /// Units of the hidden layers; `none` for a linear model
+    /// mlp or lenet; sizes in a file: `[model] name = "lenet"`
+    #[arg(long, value_parser = Network::by_name)]
+    model: Option<Network>,
+    /// Units of an mlp's hidden layers; `none` for a linear model
     #[arg(long, value_name = "128,64", value_parser = hidden)]
     hidden: Option<Hidden>,
     /// relu, leaky-relu, elu, gelu, gelu-tanh, silu, sigmoid, tanh, softplus
@@ -181,6 +184,7 @@ impl WishArgs {
             prefetch: d.prefetch,
             memory: d.memory,
             on_error: d.on_error,
+            model: m.model.clone(),
             hidden: m.hidden.clone().map(|h| h.0),
             activation: m.activation,
             dropout: m.dropout,

@@ -30,10 +30,10 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     let Training { problem, settings, choices, .. } = Training::new(wishes)?;
     screen::show_choices(Sink::Stdout, &choices);
     let form = problem.train.form();
-    let model = settings.model_for(device, form.width, form.outputs());
+    let model = settings.model_for(device, form.width, form.outputs())?;
     let batch = settings.batch_size.clamp(1, form.rows.max(1));
     let updates = settings.updates(form.rows, settings.epochs);
-    let plan = plan_step(&model, &settings, &form, Arrival::of(&problem.train), batch, updates)?;
+    let plan = plan_step(model.as_ref(), &settings, &form, Arrival::of(&problem.train), batch, updates)?;
     let steps = form.rows.div_ceil(batch);
     line(Sink::Stdout, "");
     line(Sink::Stdout, &format!("{}: the step of {batch} rows, {} times an epoch", model.describe(), count(steps)));

@@ -2,12 +2,12 @@
 
 use citius_data::Task;
 use citius_nn::schedules::Cosine;
-use citius_nn::{Activation, Adam, AdamW, Clip, Loss, OptimizerConfig, RmsProp, ScheduleConfig, Sgd};
+use citius_nn::{Activation, Adam, AdamW, Clip, Loss, Network, OptimizerConfig, RmsProp, ScheduleConfig, Sgd};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
 use crate::problem::{Input, Problem, RowsFrom, count};
-use crate::{Settings, TrainError};
+use crate::{Device, Settings, TrainError};
 
 /// One decision, for people: printed in one line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -56,6 +56,12 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     };
     let rows = problem.train.rows();
 
+    let row = problem.input.row_shape();
+    let network = match (&wishes.model, &wishes.hidden) {
+        (Some(network), _) => network.clone(),
+        (None, Some(_)) => Network::Mlp,
+        (None, None) => base.network,
+    };
     let hidden = wishes.hidden.clone().unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
     let dropout = wishes.dropout.unwrap_or(base.dropout);
@@ -98,6 +104,8 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         return Err(TrainError::Setting(problem.to_owned()));
     }
     let settings = Settings {
+        network,
+        row: Some(row),
         hidden,
         activation,
         dropout,
@@ -118,16 +126,18 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     };
     settings.check(&problem.train.form(), problem.task)?;
 
-    let sizes: Vec<String> =
-        settings.sizes(problem.train.width(), problem.train.outputs()).iter().map(usize::to_string).collect();
-    let drop = if settings.dropout > 0.0 { format!(", dropout {}", settings.dropout) } else { String::new() };
-    let parameters = count(settings.parameters(&problem.train.form()) as usize);
-    say(
-        "network",
-        format!("{} {}{drop}, {parameters} parameters", sizes.join("-"), settings.activation),
-        wishes.hidden.is_some(),
-        base.why_hidden,
-    );
+    let form = problem.train.form();
+    let described = match settings.network {
+        Network::Mlp => {
+            let sizes: Vec<String> = settings.sizes(form.width, form.outputs()).iter().map(usize::to_string).collect();
+            let drop = if settings.dropout > 0.0 { format!(", dropout {}", settings.dropout) } else { String::new() };
+            format!("{} {}{drop}", sizes.join("-"), settings.activation)
+        }
+        _ => settings.model_for(Device::Cpu, form.width, form.outputs())?.describe(),
+    };
+    let parameters = count(settings.parameters(&form) as usize);
+    let told = wishes.hidden.is_some() || wishes.model.is_some();
+    say("network", format!("{described}, {parameters} parameters"), told, base.why_hidden);
     say("loss", settings.loss.name().to_owned(), wishes.loss.is_some(), "fits the task");
     let rate = format!("{}, learning rate {}", optimizer_name(&settings), settings.lr);
     say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), base.why_rate);
@@ -172,6 +182,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
 
 /// The starting point for a kind of data.
 struct Base {
+    network: Network,
     hidden: Vec<usize>,
     why_hidden: &'static str,
     dropout: f64,
@@ -193,6 +204,7 @@ impl Base {
     /// The plain settings such sets of pictures are usually met with.
     fn pictures() -> Base {
         Base {
+            network: Network::Mlp,
             hidden: vec![128, 64],
             why_hidden: "small, and good for 97% of handwritten digits",
             dropout: 0.0,
@@ -223,6 +235,7 @@ impl Base {
             _ => (0.1, "suits most tables"),
         };
         Base {
+            network: Network::Mlp,
             hidden: vec![128, 128],
             why_hidden,
             dropout,

@@ -188,7 +188,7 @@ pub(crate) mod tests {
 
     use citius_data::{Dataset, Features, Target};
     use citius_graph::random;
-    use citius_nn::{Activation, Adam, Loss, OptimizerConfig, ScheduleConfig};
+    use citius_nn::{Activation, Adam, Loss, Network, OptimizerConfig, ScheduleConfig};
 
     use super::*;
     use crate::{EpochEnd, FitData, Machine, Material, Silent};
@@ -196,6 +196,8 @@ pub(crate) mod tests {
     /// A layer wide enough for strips, an average, and gradients that accumulate: every kind of state.
     pub fn settings() -> Settings {
         Settings {
+            network: Network::Mlp,
+            row: None,
             hidden: vec![64, 48],
             activation: Activation::Relu,
             dropout: 0.0,
@@ -225,11 +227,11 @@ pub(crate) mod tests {
     }
 
     fn fit<'a>(settings: &'a Settings, train: &'a Material, whole: bool) -> Fit<'a> {
-        let model = settings.model(64, 1);
-        let model = if whole { model.whole() } else { model };
+        // as it suits a GPU, or a processor
+        let device = if whole { Device::Cuda(0) } else { Device::Cpu };
+        let model = settings.model_for(device, 64, 1).unwrap();
         let validation = train.resident();
-        Fit::new(Box::new(model), settings, FitData { train, validation, scale: (0.0, 1.0) }, 4, Machine::default())
-            .unwrap()
+        Fit::new(model, settings, FitData { train, validation, scale: (0.0, 1.0) }, 4, Machine::default()).unwrap()
     }
 
     /// Processors keep wide layers in strips, GPUs whole: what one saves, the other takes up.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use citius_data::picture::Transform;
 use citius_data::{OnError, PrepareOptions};
-use citius_nn::{Activation, ByName, Loss, OptimizerConfig, ScheduleConfig, name_or_table};
+use citius_nn::{Activation, ByName, Loss, Network, OptimizerConfig, ScheduleConfig, name_or_table};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use citius_cuda::Precision;
@@ -86,6 +86,10 @@ wishes! {
     /// What to do about rows that cannot be read.
     on_error: OnError,
 
+    /// Of the network: `mlp`, `lenet`; or a table with `name` and its sizes.
+    #[serde(deserialize_with = "named")]
+    model: Network,
+    /// Units of an mlp's hidden layers.
     hidden: Vec<usize>,
     activation: Activation,
     dropout: f64,

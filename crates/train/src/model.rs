@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use citius_cpu::Options;
 use citius_data::{Dataset, Features, Table, Task, image_dataset, mnist_dir, read_images};
-use citius_nn::{Activation, mlp};
+use citius_graph::{Graph, LeafKind, Mode};
+use citius_nn::{Activation, Module, Network, mlp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::predictor::Predictor;
 use crate::problem::{Input, Problem};
 use crate::report::Report;
 use crate::tensors::Tensors;
-use crate::{Choice, Metrics, Settings, TrainError, files};
+use crate::{Choice, Device, Metrics, Settings, TrainError, files};
 
 const FORMAT: &str = "citius-model";
 const VERSION: u64 = 1;
@@ -40,7 +41,15 @@ pub struct ModelCard {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Architecture {
-    Mlp { sizes: Vec<usize>, activation: Activation, dropout: f64 },
+    Mlp {
+        sizes: Vec<usize>,
+        activation: Activation,
+        dropout: f64,
+    },
+    /// As the settings describe it.
+    Network {
+        name: String,
+    },
 }
 
 /// A model read back.
@@ -76,10 +85,13 @@ pub(crate) fn save(
         format: FORMAT.into(),
         version: VERSION,
         citius: env!("CARGO_PKG_VERSION").into(),
-        architecture: Architecture::Mlp {
-            sizes: settings.sizes(problem.train.width(), problem.train.outputs()),
-            activation: settings.activation,
-            dropout: settings.dropout,
+        architecture: match &settings.network {
+            Network::Mlp => Architecture::Mlp {
+                sizes: settings.sizes(problem.train.width(), problem.train.outputs()),
+                activation: settings.activation,
+                dropout: settings.dropout,
+            },
+            other => Architecture::Network { name: other.name().to_owned() },
         },
         input: problem.input.clone(),
         settings: settings.clone(),
@@ -89,6 +101,14 @@ pub(crate) fn save(
     };
     tensors.save(&directory.join("model.safetensors"))?;
     write_json(&directory.join("model.json"), &card)
+}
+
+/// Numbers that a model is saved with, found by tracing it: nothing of their size is taken.
+pub(crate) fn weights_of(model: &dyn Module, inputs: usize) -> u128 {
+    let g = Graph::with_mode(Mode::Eval);
+    model.forward(&g.input("x", &[1, inputs]));
+    let kept = g.leaves().into_iter().filter(|l| l.kind != LeafKind::Input);
+    kept.map(|l| g.tensor(l.node).elements() as u128).sum()
 }
 
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TrainError> {
@@ -105,23 +125,34 @@ impl SavedModel {
         let card = read_card(&directory.join("model.json"))?;
         let weights = directory.join("model.safetensors");
         let tensors = Tensors::load(&weights, AGAIN)?;
-        let Architecture::Mlp { sizes, activation, dropout } = &card.architecture;
+        let (inputs, outputs) = (card.input.width(), card.input.outputs());
         let damaged = |problem: &str| TrainError::saved(&directory.join("model.json"), problem, AGAIN);
         // the file bounds the network before anything of its size is allocated
         let stored: usize = tensors.by_name.values().map(|(_, values)| values.len()).sum();
-        let needed = sizes.windows(2).map(|w| (w[0] as u128 + 1) * w[1] as u128).sum::<u128>();
+        let model: Box<dyn Module> = match &card.architecture {
+            Architecture::Mlp { sizes, activation, dropout } => {
+                if sizes.len() < 2 || (sizes[0], sizes[sizes.len() - 1]) != (inputs, outputs) {
+                    return Err(damaged("the network does not fit the preprocessing"));
+                }
+                Box::new(mlp(sizes, *activation, *dropout))
+            }
+            Architecture::Network { .. } => {
+                let fits = card.settings.row.is_none_or(|row| row.elements() == inputs);
+                if !fits {
+                    return Err(damaged("the network does not fit the preprocessing"));
+                }
+                card.settings.model_for(Device::Cpu, inputs, outputs)?
+            }
+        };
+        let needed = weights_of(model.as_ref(), inputs);
         if needed != stored as u128 {
             let problem = format!("holds {stored} weights, the network in model.json has {needed}");
             return Err(TrainError::saved(&weights, problem, AGAIN));
         }
-        let ends = (sizes.first().copied(), sizes.last().copied());
-        if sizes.len() < 2 || ends != (Some(card.input.width()), Some(card.input.outputs())) {
-            return Err(damaged("the network does not fit the preprocessing"));
-        }
         if tensors.checksum() != card.checksum {
             return Err(TrainError::saved(&weights, "is not the one that model.json describes", AGAIN));
         }
-        let mut predictor = Predictor::new(Box::new(mlp(sizes, *activation, *dropout)), sizes[0], options)?;
+        let mut predictor = Predictor::new(model, inputs, options)?;
         for name in predictor.parameters() {
             let expected = predictor.weights().user_view(&name).map(|(shape, _)| shape);
             let found = tensors.by_name.get(&name);

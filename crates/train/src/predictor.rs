@@ -48,7 +48,7 @@ impl Predictor {
 
     /// Names under which they are stored, some in pieces; the same while training.
     pub(crate) fn stored(&self) -> Vec<String> {
-        let learned = self.memory.leaves().filter(|(_, leaf)| leaf.kind == LeafKind::Parameter);
+        let learned = self.memory.leaves().filter(|(_, leaf)| leaf.kind != LeafKind::Input);
         learned.map(|(name, _)| name.to_owned()).collect()
     }
 

@@ -18,12 +18,12 @@ pub(crate) fn in_pieces(
 ) -> Result<Option<(Settings, Choice)>, TrainError> {
     let form = material.form();
     let batch = settings.batch_size.clamp(1, form.rows.max(1));
-    let model = settings.model_for(Device::Cuda(0), form.width, form.outputs());
+    let model = settings.model_for(Device::Cuda(0), form.width, form.outputs())?;
     let resident = material.resident().is_some();
     let needed = |rows: usize| -> Result<usize, TrainError> {
         // pieces keep what they add up
         let settings = Settings { accumulate: settings.accumulate * (batch / rows), ..settings.clone() };
-        let plan = plan_step(&model, &settings, &form, Arrival::of(material), rows, 1)?;
+        let plan = plan_step(model.as_ref(), &settings, &form, Arrival::of(material), rows, 1)?;
         Ok(bytes_needed(&plan, gpu, &|name| resident && name != "rows", options))
     };
     let free = gpu.memory().0;

@@ -154,8 +154,8 @@ impl Training {
         }
     }
 
-    fn model(&self, device: Device) -> Box<dyn Module> {
-        Box::new(self.settings.model_for(device, self.problem.train.width(), self.problem.train.outputs()))
+    fn model(&self, device: Device) -> Result<Box<dyn Module>, TrainError> {
+        self.settings.model_for(device, self.problem.train.width(), self.problem.train.outputs())
     }
 }
 
@@ -190,7 +190,8 @@ impl Run<'_> {
 
         if settings.refit && state.search.is_none() {
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale };
-            let mut fit = Fit::new(training.model(self.machine.device), settings, data, settings.epochs, self.machine)?;
+            let mut fit =
+                Fit::new(training.model(self.machine.device)?, settings, data, settings.epochs, self.machine)?;
             let end = self.train(&mut fit, &mut state, resumed.take())?;
             if end != EpochEnd::Done {
                 return self.finish(&mut fit, &state, end);
@@ -210,7 +211,7 @@ impl Run<'_> {
                 (FitData { train: &all, validation: None, scale }, search.epochs)
             }
         };
-        let mut fit = Fit::new(training.model(self.machine.device), settings, data, epochs, self.machine)?;
+        let mut fit = Fit::new(training.model(self.machine.device)?, settings, data, epochs, self.machine)?;
         let end = self.train(&mut fit, &mut state, resumed.take())?;
         self.finish(&mut fit, &state, end)
     }
@@ -385,7 +386,7 @@ impl Run<'_> {
         Ok(Report {
             task: problem.task,
             data: problem.name.clone(),
-            model: training.model(self.machine.device).describe(),
+            model: training.model(self.machine.device)?.describe(),
             ending,
             epochs: p.epoch,
             steps,
@@ -413,7 +414,7 @@ impl Run<'_> {
         Event::RunStarted {
             data: problem.name.clone(),
             task: problem.task.to_string(),
-            model: self.training.model(self.machine.device).describe(),
+            model: self.training.model(self.machine.device).map_or(String::new(), |m| m.describe()),
             parameters: settings.parameters(&problem.train.form()) as usize,
             rows: self.training.rows(),
             steps_per_epoch: problem.train.rows().div_ceil(batch) as u64,
@@ -514,7 +515,7 @@ mod tests {
             let Training { problem, settings, wishes, .. } = &training;
             let machine = Machine::default();
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale: (0.0, 1.0) };
-            let mut fit = Fit::new(training.model(Device::Cpu), settings, data, 6, machine).unwrap();
+            let mut fit = Fit::new(training.model(Device::Cpu).unwrap(), settings, data, 6, machine).unwrap();
             fit.pretence().fails_at = Some(at * fit.steps_per_epoch() + 2);
             let log = Log { file: None, started: Instant::now(), listener: &mut Silent };
             let (out, choices) = (created(out).unwrap(), Vec::new());

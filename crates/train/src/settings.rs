@@ -2,17 +2,23 @@
 
 use citius_cuda::Precision;
 use citius_data::Task;
-use citius_nn::{Activation, Clip, Loss, Mlp, OptimizerConfig, ScheduleConfig, mlp};
+use citius_nn::{Activation, Clip, Frame, Loss, Module, Network, OptimizerConfig, RowShape, ScheduleConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::material::{Form, TargetForm};
+use crate::model::weights_of;
 use crate::{Device, TrainError, memory};
 
 /// A complete description of how to train, with nothing left open.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Units of the hidden layers.
+    #[serde(default)]
+    pub network: Network,
+    /// What a row is to the network; numbers without neighbours where nothing is said.
+    #[serde(default)]
+    pub row: Option<RowShape>,
+    /// Units of an mlp's hidden layers.
     pub hidden: Vec<usize>,
     pub activation: Activation,
     pub dropout: f64,
@@ -41,17 +47,17 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The network for these inputs and outputs.
-    pub fn model(&self, inputs: usize, outputs: usize) -> Mlp {
-        mlp(&self.sizes(inputs, outputs), self.activation, self.dropout)
-    }
-
-    /// The same, stored as it suits the device.
-    pub fn model_for(&self, device: Device, inputs: usize, outputs: usize) -> Mlp {
-        match device {
-            Device::Auto | Device::Cpu => self.model(inputs, outputs),
-            Device::Cuda(_) => self.model(inputs, outputs).whole(),
-        }
+    /// The network for these inputs and outputs, stored as it suits the device.
+    pub fn model_for(&self, device: Device, inputs: usize, outputs: usize) -> Result<Box<dyn Module>, TrainError> {
+        let frame = Frame {
+            row: self.row.unwrap_or(RowShape::Flat { width: inputs }),
+            outputs,
+            hidden: self.hidden.clone(),
+            activation: self.activation,
+            dropout: self.dropout,
+            whole: matches!(device, Device::Cuda(_)),
+        };
+        self.network.build(&frame).map_err(TrainError::Setting)
     }
 
     /// Layer sizes from input to output.
@@ -89,6 +95,7 @@ impl Settings {
         if self.hidden.contains(&0) {
             return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
         }
+        self.model_for(Device::Cpu, data.width, data.outputs())?;
         self.check_memory(data)?;
         match (&self.loss, data.target) {
             (Loss::CrossEntropy { .. }, TargetForm::Classes(_)) => Ok(()),
@@ -136,7 +143,10 @@ impl Settings {
 
     pub fn parameters(&self, data: &Form) -> u128 {
         let sizes = self.sizes(data.width, data.outputs());
-        sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum()
+        match self.model_for(Device::Cpu, data.width, data.outputs()) {
+            Ok(model) if self.network != Network::Mlp => weights_of(model.as_ref(), data.width),
+            _ => sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum(),
+        }
     }
 
     /// Updates in a run of `epochs` over `rows` rows.

@@ -94,10 +94,10 @@ impl Job<'_> {
     fn step_seconds(&self, device: Device, at_a_time: u64) -> Result<(f64, String), TrainError> {
         let Job { material, settings, cpu } = *self;
         let form = material.form();
-        let model = settings.model_for(device, form.width, form.outputs());
+        let model = settings.model_for(device, form.width, form.outputs())?;
         let batch = settings.batch_size.clamp(1, form.rows.max(1));
         let updates = settings.updates(form.rows, settings.epochs);
-        let plan = plan_step(&model, settings, &form, Arrival::of(material), batch, updates)?;
+        let plan = plan_step(model.as_ref(), settings, &form, Arrival::of(material), batch, updates)?;
         let inputs = tables(material);
         let cuda = citius_cuda::Options { precision: settings.precision, ..Default::default() };
         let mut engine = Engine::new(vec![plan], settings.seed, &inputs, Machine { device, cpu, cuda })?;

@@ -12,6 +12,7 @@ mod text;
 use std::path::Path;
 
 use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task};
+use citius_nn::RowShape;
 use serde::{Deserialize, Serialize};
 
 pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
@@ -63,6 +64,15 @@ impl Input {
             Input::Table { preparation } => preparation.features(),
             Input::Images { height, width, .. } => height.saturating_mul(*width),
             Input::Rows(rows) => rows.width(),
+        }
+    }
+
+    /// What a row is to a network.
+    pub fn row_shape(&self) -> RowShape {
+        match self {
+            Input::Table { preparation } => RowShape::Flat { width: preparation.features() },
+            Input::Images { height, width, .. } => RowShape::Picture { channels: 1, height: *height, width: *width },
+            Input::Rows(rows) => rows.row_shape(),
         }
     }
 

@@ -11,6 +11,7 @@ use citius_data::{
     DataError, Dataset, Features, Field, FieldMut, Found, InMemory, Kind, OnError, PackedFile, Rows, Sampling, Schema,
     Source, Splits, Stream, Table, Target, Task, read_cifar, schema,
 };
+use citius_nn::RowShape;
 use serde::{Deserialize, Serialize};
 
 use super::{Input, Problem, count};
@@ -103,6 +104,17 @@ impl RowsInput {
 
     pub fn width(&self) -> usize {
         self.schema.field(schema::INPUT).map_or(0, Field::width)
+    }
+
+    pub fn row_shape(&self) -> RowShape {
+        let field = self.schema.field(schema::INPUT);
+        match (&self.from, field.map_or(&[][..], |x| &x.shape)) {
+            (RowsFrom::Series { .. } | RowsFrom::Text { .. }, &[length, features]) => {
+                RowShape::Series { length, features }
+            }
+            (_, &[channels, height, width]) => RowShape::Picture { channels, height, width },
+            _ => RowShape::Flat { width: self.width() },
+        }
     }
 
     pub fn outputs(&self) -> usize {
