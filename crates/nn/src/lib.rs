@@ -59,7 +59,10 @@ pub use citius_graph::{Graph, Tensor};
 pub use clip::{Clip, global_norm};
 pub use config::{ByName, name_or_table};
 pub use init::{WeightInit, gain};
-pub use layers::{Activation, BatchNorm, Dropout, GroupNorm, InstanceNorm, LayerNorm, Linear, RmsNorm, Sequential};
+pub use layers::{
+    Activation, BatchNorm, DropPath, Dropout, Dropout2d, Flatten, GroupNorm, Identity, InstanceNorm, LayerNorm, Linear,
+    Residual, RmsNorm, Sequential, Upsample,
+};
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
 pub use models::{Mlp, mlp};
