@@ -60,8 +60,8 @@ pub use clip::{Clip, global_norm};
 pub use config::{ByName, name_or_table};
 pub use init::{WeightInit, gain};
 pub use layers::{
-    Activation, BatchNorm, DropPath, Dropout, Dropout2d, Flatten, GroupNorm, Identity, InstanceNorm, LayerNorm, Linear,
-    Residual, RmsNorm, Sequential, Upsample,
+    Activation, BatchNorm, DropPath, Dropout, Dropout2d, Embedding, Flatten, GroupNorm, Identity, InstanceNorm,
+    LayerNorm, LearnedPositions, Linear, Residual, RmsNorm, RotaryPositions, Sequential, SinusoidalPositions, Upsample,
 };
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
