@@ -61,7 +61,9 @@ pub use config::{ByName, name_or_table};
 pub use init::{WeightInit, gain};
 pub use layers::{
     Activation, BatchNorm, DropPath, Dropout, Dropout2d, Embedding, Flatten, GroupNorm, Identity, InstanceNorm,
-    LayerNorm, LearnedPositions, Linear, Residual, RmsNorm, RotaryPositions, Sequential, SinusoidalPositions, Upsample,
+    LayerNorm, LearnedPositions, Linear, Masks, MultiheadAttention, Residual, RmsNorm, RotaryPositions, Sequential,
+    SinusoidalPositions, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+    Upsample,
 };
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};

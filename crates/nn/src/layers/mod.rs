@@ -1,6 +1,7 @@
 //! Layers, one file each.
 
 mod activation;
+mod attention;
 mod batch_norm;
 mod drop_path;
 mod dropout;
@@ -21,9 +22,13 @@ mod rotary_positions;
 mod sequential;
 mod sinusoidal_positions;
 mod split;
+mod transformer;
+mod transformer_decoder_layer;
+mod transformer_encoder_layer;
 mod upsample;
 
 pub use activation::Activation;
+pub use attention::{Masks, MultiheadAttention};
 pub use batch_norm::BatchNorm;
 pub use drop_path::DropPath;
 pub use dropout::Dropout;
@@ -42,4 +47,12 @@ pub use rotary_positions::RotaryPositions;
 pub use sequential::Sequential;
 pub use sinusoidal_positions::SinusoidalPositions;
 pub use split::Split;
+pub use transformer::{TransformerDecoder, TransformerEncoder};
+pub use transformer_decoder_layer::TransformerDecoderLayer;
+pub use transformer_encoder_layer::TransformerEncoderLayer;
 pub use upsample::Upsample;
+
+/// `{path}.{name}`, or the name alone where there is no path.
+pub(crate) fn under(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
+}
