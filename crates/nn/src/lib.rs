@@ -67,7 +67,7 @@ pub use layers::{
 };
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
-pub use models::{Mlp, mlp};
+pub use models::{Gpt, Mixer, Mlp, TableNet, TransformerClassifier, Vit, mlp};
 pub use module::Module;
 pub use optim::{Adam, AdamW, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
 pub use probes::awake_units;
