@@ -53,10 +53,15 @@ impl Module for LayerNorm {
             g.report(&self.describe(), format!("input is {}, last axes must be {:?}", x.shape(), self.dims));
             return x.clone();
         }
-        let axes: Vec<usize> = (dims.len() - self.dims.len()..dims.len()).collect();
-        let (deviation, moments) = deviations(x, &axes);
-        let y = scaled(&deviation, &moments.variance, self.eps);
-        if self.affine { affine(&y, &self.path, &self.dims, &self.dims, self.bias) } else { y }
+        // plain rows whatever the leading axes
+        let width = self.dims.iter().product();
+        let rows = dims[..dims.len() - self.dims.len()].iter().product();
+        let (deviation, moments) = deviations(&x.reshape(&[rows, width]), &[1]);
+        let mut y = scaled(&deviation, &moments.variance, self.eps);
+        if self.affine {
+            y = affine(&y, &self.path, &self.dims, &[width], self.bias);
+        }
+        y.reshape(&dims)
     }
 
     fn describe(&self) -> String {

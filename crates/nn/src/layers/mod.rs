@@ -52,6 +52,13 @@ pub use transformer_decoder_layer::TransformerDecoderLayer;
 pub use transformer_encoder_layer::TransformerEncoderLayer;
 pub use upsample::Upsample;
 
+/// `[…,width]` as `[rows,width]`.
+#[track_caller]
+fn rows(x: &citius_graph::Tensor) -> citius_graph::Tensor {
+    let width = x.dims().last().copied().unwrap_or(1);
+    x.reshape(&[x.elements() / width.max(1), width])
+}
+
 /// `{path}.{name}`, or the name alone where there is no path.
 pub(crate) fn under(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }

@@ -1,6 +1,6 @@
-use citius_graph::{Init, Tensor};
+use citius_graph::Tensor;
 
-use super::norm::sizes;
+use super::norm::{affine, sizes};
 use crate::Module;
 
 /// `y = x/√(mean of x² + eps) · weight` over the last axes, as PyTorch's: parameter `{path}.weight` with the sizes of those axes.
@@ -47,12 +47,15 @@ impl Module for RmsNorm {
             g.report(&self.describe(), format!("input is {}, last axes must be {:?}", x.shape(), self.dims));
             return x.clone();
         }
-        let axes: Vec<usize> = (dims.len() - self.dims.len()..dims.len()).collect();
-        let y = x * (1.0 / (x.square().mean(&axes, true) + self.eps).sqrt());
-        match self.affine {
-            true => y * g.parameter(&format!("{}.weight", self.path), &self.dims, Init::Constant(1.0)),
-            false => y,
+        // plain rows whatever the leading axes
+        let width = self.dims.iter().product();
+        let rows = dims[..dims.len() - self.dims.len()].iter().product();
+        let plain = x.reshape(&[rows, width]);
+        let mut y = &plain * (1.0 / (plain.square().mean(&[1], true) + self.eps).sqrt());
+        if self.affine {
+            y = affine(&y, &self.path, &self.dims, &[width], false);
         }
+        y.reshape(&dims)
     }
 
     fn describe(&self) -> String {

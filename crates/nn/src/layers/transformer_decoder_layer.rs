@@ -1,6 +1,6 @@
 use citius_graph::Tensor;
 
-use super::{Masks, MultiheadAttention, under};
+use super::{Masks, MultiheadAttention, rows, under};
 use crate::layers::LayerNorm;
 use crate::{Activation, Dropout, Linear, Module};
 
@@ -69,21 +69,27 @@ impl TransformerDecoderLayer {
         let g = target.graph();
         let _line = g.called_here();
         let _layer = g.scope(format!("{} {}", self.path, self.describe()));
-        let attend_self = |x: &Tensor| self.drop(&self.attention("self_attn").attend(x, x, x, own));
+        let dims = target.dims();
+        let attend_self = |x: &Tensor| {
+            let x = x.reshape(&dims);
+            rows(&self.drop(&self.attention("self_attn").attend(&x, &x, &x, own)))
+        };
         let attend_memory = |x: &Tensor| {
             let attention = self.attention("multihead_attn");
-            self.drop(&attention.attend(x, memory, memory, across))
+            rows(&self.drop(&attention.attend(&x.reshape(&dims), memory, memory, across)))
         };
         let feed = |x: &Tensor| self.feed(x);
         let parts: [(&str, &dyn Fn(&Tensor) -> Tensor); 3] =
             [("norm1", &attend_self), ("norm2", &attend_memory), ("norm3", &feed)];
-        parts.iter().fold(target.clone(), |x, (norm, part)| {
+        // plain rows, as the products give them: what is added to a product is then added on its registers
+        let y = parts.iter().fold(rows(target), |x, (norm, part)| {
             let norm = LayerNorm::new(under(&self.path, norm), self.width).eps(self.eps);
             match self.norm_first {
                 true => &x + part(&norm.forward(&x)),
                 false => norm.forward(&(&x + part(&x))),
             }
-        })
+        });
+        y.reshape(&dims)
     }
 
     fn attention(&self, name: &str) -> MultiheadAttention {

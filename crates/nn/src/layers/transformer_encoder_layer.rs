@@ -1,6 +1,6 @@
 use citius_graph::Tensor;
 
-use super::{Masks, MultiheadAttention, under};
+use super::{Masks, MultiheadAttention, rows, under};
 use crate::layers::LayerNorm;
 use crate::{Activation, Dropout, Linear, Module};
 
@@ -80,14 +80,24 @@ impl TransformerEncoderLayer {
         let _line = g.called_here();
         let _layer = g.scope(format!("{} {}", self.path, self.describe()));
         let masks = Masks { causal: masks.causal || self.causal, ..masks.clone() };
-        let attend = |x: &Tensor| self.drop(&self.attention().attend(x, x, x, &masks));
-        if self.norm_first {
-            let h = x + attend(&self.norm("norm1").forward(x));
-            let change = self.feed(&self.norm("norm2").forward(&h));
-            return h + change;
-        }
-        let h = self.norm("norm1").forward(&(x + attend(x)));
-        self.norm("norm2").forward(&(&h + self.feed(&h)))
+        let dims = x.dims();
+        let attend = |x: &Tensor| {
+            let x = x.reshape(&dims);
+            rows(&self.drop(&self.attention().attend(&x, &x, &x, &masks)))
+        };
+        // plain rows, as the products give them: what is added to a product is then added on its registers
+        let x = rows(x);
+        let y = match self.norm_first {
+            true => {
+                let h = &x + attend(&self.norm("norm1").forward(&x));
+                &h + self.feed(&self.norm("norm2").forward(&h))
+            }
+            false => {
+                let h = self.norm("norm1").forward(&(&x + attend(&x)));
+                self.norm("norm2").forward(&(&h + self.feed(&h)))
+            }
+        };
+        y.reshape(&dims)
     }
 
     fn attention(&self) -> MultiheadAttention {
