@@ -69,7 +69,7 @@ pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
 pub use models::{Gpt, Mixer, Mlp, TableNet, TransformerClassifier, Vit, mlp};
 pub use module::Module;
-pub use optim::{Adam, AdamW, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
+pub use optim::{Adam, AdamW, Lamb, Lion, Muon, MuonSize, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
 pub use probes::awake_units;
 pub use scaling::LossScaling;
 pub use schedules::{Plateau, PlateauWatch, Schedule, ScheduleConfig};
