@@ -23,6 +23,7 @@ mod sequential;
 mod sinusoidal_positions;
 mod split;
 mod transformer;
+mod transformer_block;
 mod transformer_decoder_layer;
 mod transformer_encoder_layer;
 mod upsample;

@@ -1,61 +1,44 @@
 use citius_graph::Tensor;
 
-use super::{Masks, MultiheadAttention, rows, under};
-use crate::layers::LayerNorm;
-use crate::{Activation, Dropout, Linear, Module};
+use super::transformer_block::TransformerBlock;
+use super::{Masks, rows};
+use crate::{Activation, Module};
 
-/// Self-attention, then two linear layers on each token, each with a residual and a norm, as PyTorch's with `batch_first=True`:
-/// parameters `self_attn.…`, `linear1`, `linear2`, `norm1`, `norm2` under `{path}`.
+/// Self-attention, then two linear layers on each token, each with a residual and a norm, as PyTorch's with
+/// `batch_first=True`: parameters `self_attn.…`, `linear1`, `linear2`, `norm1`, `norm2` under `{path}`.
 ///
 /// `h = norm1(x + attention(x))`, `y = norm2(h + linear2(activation(linear1(h))))`, or, with `norm_first`,
 /// `h = x + attention(norm1(x))`, `y = h + linear2(activation(linear1(norm2(h))))`.
 #[derive(Clone, Debug)]
 pub struct TransformerEncoderLayer {
-    path: String,
-    width: usize,
-    heads: usize,
-    feedforward: usize,
-    dropout: f64,
-    activation: Activation,
-    norm_first: bool,
+    block: TransformerBlock,
     causal: bool,
-    eps: f64,
 }
 
 impl TransformerEncoderLayer {
     /// PyTorch's defaults: 2048 wide between the linear layers, dropout 0.1, relu, norms last.
     pub fn new(path: impl Into<String>, width: usize, heads: usize) -> TransformerEncoderLayer {
-        TransformerEncoderLayer {
-            path: path.into(),
-            width,
-            heads,
-            feedforward: 2048,
-            dropout: 0.1,
-            activation: Activation::Relu,
-            norm_first: false,
-            causal: false,
-            eps: 1e-5,
-        }
+        TransformerEncoderLayer { block: TransformerBlock::new(path.into(), width, heads), causal: false }
     }
 
     /// The width between the two linear layers.
     pub fn feedforward(mut self, width: usize) -> Self {
-        self.feedforward = width;
+        self.block.feedforward = width;
         self
     }
 
     pub fn dropout(mut self, p: f64) -> Self {
-        self.dropout = p;
+        self.block.dropout = p;
         self
     }
 
     pub fn activation(mut self, activation: Activation) -> Self {
-        self.activation = activation;
+        self.block.activation = activation;
         self
     }
 
     pub fn norm_first(mut self, norm_first: bool) -> Self {
-        self.norm_first = norm_first;
+        self.block.norm_first = norm_first;
         self
     }
 
@@ -66,11 +49,11 @@ impl TransformerEncoderLayer {
     }
 
     pub(super) fn at(&self, path: String) -> Self {
-        TransformerEncoderLayer { path, ..self.clone() }
+        TransformerEncoderLayer { block: TransformerBlock { path, ..self.block.clone() }, causal: self.causal }
     }
 
     pub(super) fn width(&self) -> usize {
-        self.width
+        self.block.width
     }
 
     /// `[batch,tokens,width] → [batch,tokens,width]`
@@ -78,46 +61,12 @@ impl TransformerEncoderLayer {
     pub fn encode(&self, x: &Tensor, masks: &Masks) -> Tensor {
         let g = x.graph();
         let _line = g.called_here();
-        let _layer = g.scope(format!("{} {}", self.path, self.describe()));
+        let _layer = g.scope(format!("{} {}", self.block.path, self.describe()));
         let masks = Masks { causal: masks.causal || self.causal, ..masks.clone() };
         let dims = x.dims();
-        let attend = |x: &Tensor| {
-            let x = x.reshape(&dims);
-            rows(&self.drop(&self.attention().attend(&x, &x, &x, &masks)))
-        };
         // plain rows, as the products give them: what is added to a product is then added on its registers
-        let x = rows(x);
-        let y = match self.norm_first {
-            true => {
-                let h = &x + attend(&self.norm("norm1").forward(&x));
-                &h + self.feed(&self.norm("norm2").forward(&h))
-            }
-            false => {
-                let h = self.norm("norm1").forward(&(&x + attend(&x)));
-                self.norm("norm2").forward(&(&h + self.feed(&h)))
-            }
-        };
-        y.reshape(&dims)
-    }
-
-    fn attention(&self) -> MultiheadAttention {
-        MultiheadAttention::new(under(&self.path, "self_attn"), self.width, self.heads).dropout(self.dropout)
-    }
-
-    fn norm(&self, name: &str) -> LayerNorm {
-        LayerNorm::new(under(&self.path, name), self.width).eps(self.eps)
-    }
-
-    #[track_caller]
-    fn feed(&self, x: &Tensor) -> Tensor {
-        let inner = Linear::new(under(&self.path, "linear1"), self.width, self.feedforward).forward(x);
-        let inner = self.drop(&self.activation.forward(&inner));
-        self.drop(&Linear::new(under(&self.path, "linear2"), self.feedforward, self.width).forward(&inner))
-    }
-
-    #[track_caller]
-    fn drop(&self, x: &Tensor) -> Tensor {
-        Dropout::new(self.dropout).forward(x)
+        let h = self.block.changed(&rows(x), "norm1", |h| self.block.attend("self_attn", h, &dims, None, &masks));
+        self.block.changed(&h, "norm2", |h| self.block.feed(h)).reshape(&dims)
     }
 }
 
@@ -129,7 +78,7 @@ impl Module for TransformerEncoderLayer {
     }
 
     fn describe(&self) -> String {
-        format!("TransformerEncoderLayer {} by {} heads, {}", self.width, self.heads, self.feedforward)
+        format!("TransformerEncoderLayer {}", self.block.sizes())
     }
 }
 
