@@ -17,7 +17,7 @@ def make():
     cases = []
 
     def add(layer, module, inputs, mode="train", call=None, **attrs):
-        """One case; `call(module, *inputs)` where the module is not just called. Float inputs get gradients unless they are masks."""
+        """One case; `call(module, *inputs)` where the module is not just called. Floats get gradients, masks do not."""
         module = module.double().train(mode == "train")
         with torch.no_grad():
             for parameter in module.parameters():
@@ -76,7 +76,8 @@ def norms(add):
     add("LayerNorm", nn.LayerNorm(1), {"x": randoms(4, 1)}, dims=[1])
     add("RmsNorm", nn.RMSNorm(6, eps=EPS_OF_F32), {"x": x}, dims=[6])
     add("RmsNorm", nn.RMSNorm([5, 6], eps=1e-3), {"x": x}, dims=[5, 6], eps=1e-3)
-    add("RmsNorm", nn.RMSNorm(33, eps=1e-5, elementwise_affine=False), {"x": randoms(2, 33)}, dims=[33], eps=1e-5, affine=False)
+    plain = nn.RMSNorm(33, eps=1e-5, elementwise_affine=False)
+    add("RmsNorm", plain, {"x": randoms(2, 33)}, dims=[33], eps=1e-5, affine=False)
     picture = randoms(2, 6, 2, 3)
     add("GroupNorm", nn.GroupNorm(3, 6), {"x": picture}, groups=3, channels=6)
     add("GroupNorm", nn.GroupNorm(1, 6, eps=1e-3), {"x": randoms(2, 6, 3)}, groups=1, channels=6, eps=1e-3)
@@ -88,7 +89,8 @@ def norms(add):
 def batch_norms(add):
     for mode in ("train", "eval"):
         add("BatchNorm1d", nn.BatchNorm1d(4), {"x": randoms(5, 4)}, mode, channels=4)
-        add("BatchNorm1d", nn.BatchNorm1d(4, eps=1e-3, momentum=0.3), {"x": randoms(3, 4, 5)}, mode, channels=4, eps=1e-3, momentum=0.3)
+        settings = {"eps": 1e-3, "momentum": 0.3}
+        add("BatchNorm1d", nn.BatchNorm1d(4, **settings), {"x": randoms(3, 4, 5)}, mode, channels=4, **settings)
         add("BatchNorm2d", nn.BatchNorm2d(3), {"x": randoms(2, 3, 4, 3)}, mode, channels=3)
         add("BatchNorm2d", nn.BatchNorm2d(2, affine=False), {"x": randoms(2, 2, 2, 2)}, mode, channels=2, affine=False)
     cumulative = nn.BatchNorm1d(4, momentum=None)
@@ -218,9 +220,11 @@ def attention(add):
     def itself(m, x):
         return m(x, x, x, need_weights=False)[0]
 
-    add("MultiheadAttention", nn.MultiheadAttention(4, 4, batch_first=True), {"x": randoms(2, 3, 4)}, call=itself, width=4, heads=4)
+    narrow = nn.MultiheadAttention(4, 4, batch_first=True)
+    add("MultiheadAttention", narrow, {"x": randoms(2, 3, 4)}, call=itself, width=4, heads=4)
     # rows longer than a vector
-    add("MultiheadAttention", nn.MultiheadAttention(2, 1, batch_first=True), {"x": randoms(1, 35, 2)}, call=itself, width=2, heads=1)
+    long = nn.MultiheadAttention(2, 1, batch_first=True)
+    add("MultiheadAttention", long, {"x": randoms(1, 35, 2)}, call=itself, width=2, heads=1)
 
 
 def transformers(add):
@@ -238,8 +242,10 @@ def transformers(add):
 
     x, padding = randoms(2, 3, 4), torch.tensor([[0, 0, 1], [0, 0, 0]])
     add("TransformerEncoderLayer", encoder(), {"x": x}, **sizes)
-    add("TransformerEncoderLayer", encoder(norm_first=True, activation="gelu"), {"x": x}, norm_first=True, activation="gelu", **sizes)
-    add("TransformerEncoderLayer", encoder(norm_first=True), {"x": x}, call=causal, norm_first=True, causal=True, **sizes)
+    first = {"norm_first": True, "activation": "gelu"}
+    add("TransformerEncoderLayer", encoder(**first), {"x": x}, **first, **sizes)
+    hidden = {"norm_first": True, "causal": True}
+    add("TransformerEncoderLayer", encoder(norm_first=True), {"x": x}, call=causal, **hidden, **sizes)
     add("TransformerEncoderLayer", encoder(), {"x": x, "padding": padding}, call=padded, **sizes)
 
     def decoder(**more):
@@ -250,7 +256,7 @@ def transformers(add):
 
     both = {"x": x, "memory": randoms(2, 5, 4)}
     add("TransformerDecoderLayer", decoder(), both, call=decode, **sizes)
-    add("TransformerDecoderLayer", decoder(norm_first=True, activation="gelu"), both, call=decode, norm_first=True, activation="gelu", **sizes)
+    add("TransformerDecoderLayer", decoder(**first), both, call=decode, **first, **sizes)
 
     stack = nn.TransformerEncoder(encoder(), 2, enable_nested_tensor=False)
     add("TransformerEncoder", stack, {"x": x}, count=2, **sizes)

@@ -179,7 +179,8 @@ fn a_maximum_keeps_not_a_number() {
     }
 }
 
-/// Folds over axes that a stretched operand does not walk evenly stand apart; one of them folds other axes over stored bytes.
+/// Folds over axes that a stretched operand does not walk evenly stand apart; one of them folds other axes over stored
+/// bytes.
 #[test]
 fn a_reshape_that_must_be_folded_by_itself() {
     check("recut fold", |g| {

@@ -210,7 +210,8 @@ fn every_activation_learns() {
     }
 }
 
-/// A wide hidden layer is stored and computed in strips; the function and its parameters stay those of the plain layers.
+/// A wide hidden layer is stored and computed in strips; the function and its parameters stay those of the plain
+/// layers.
 #[test]
 fn a_split_layer_is_the_plain_layers() {
     let (inputs, width, outputs) = (90, 50, 3);

@@ -3,13 +3,14 @@ use citius_graph::{Graph, Init, Tensor};
 use super::under;
 use crate::{Dropout, Linear, Module, WeightInit};
 
-/// Attention by several heads, as PyTorch's `nn.MultiheadAttention(batch_first=True)`: parameters `{path}.in_proj_weight`
-/// `[3·width,width]` (queries, keys, values), `{path}.in_proj_bias`, `{path}.out_proj.weight` and `{path}.out_proj.bias`.
+/// Attention by several heads, as PyTorch's `nn.MultiheadAttention(batch_first=True)`: parameters
+/// `{path}.in_proj_weight` `[3·width,width]` (queries, keys, values), `{path}.in_proj_bias`, `{path}.out_proj.weight`
+/// and `{path}.out_proj.bias`.
 ///
 /// For each head of d = width/heads columns: `softmax(q·kᵀ/√d)·v`; the heads side by side go through `out_proj`.
 ///
-/// The batch comes first, `[batch,tokens,width]`: a tensor with tokens first has an equally good shape, and each token would
-/// attend to the other rows of the batch instead.
+/// The batch comes first, `[batch,tokens,width]`: a tensor with tokens first has an equally good shape, and each token
+/// would attend to the other rows of the batch instead.
 #[derive(Clone, Debug)]
 pub struct MultiheadAttention {
     path: String,
@@ -112,8 +113,8 @@ impl MultiheadAttention {
         })
     }
 
-    /// Third `which` of the projection, by heads: `[batch,tokens,width] → [batch,tokens,heads,d]`. Each third is stored by itself,
-    /// so that its gradient needs not be put together with the others'.
+    /// Third `which` of the projection, by heads: `[batch,tokens,width] → [batch,tokens,heads,d]`. Each third is stored
+    /// by itself, so that its gradient needs not be put together with the others'.
     #[track_caller]
     fn heads_of(&self, x: &Tensor, which: usize) -> Tensor {
         let (g, e, dims) = (x.graph(), self.width, x.dims());

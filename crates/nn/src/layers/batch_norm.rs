@@ -3,8 +3,9 @@ use citius_graph::{Init, Mode, Tensor};
 use super::norm::{Moments, affine, channels_last, deviations, scaled};
 use crate::Module;
 
-/// `y = (x − mean)/√(variance + eps) · weight + bias` by channel, as PyTorch's `BatchNorm1d` and `BatchNorm2d`: parameters
-/// `{path}.weight` and `{path}.bias`, states `{path}.running_mean`, `{path}.running_var` `[c]` and `{path}.num_batches_tracked`.
+/// `y = (x − mean)/√(variance + eps) · weight + bias` by channel, as PyTorch's `BatchNorm1d` and `BatchNorm2d`:
+/// parameters `{path}.weight` and `{path}.bias`, states `{path}.running_mean`, `{path}.running_var` `[c]` and
+/// `{path}.num_batches_tracked`.
 ///
 /// While training, the moments are the batch's, and the running ones move towards them, the variance without bias:
 /// `running' = (1 − momentum)·running + momentum·batch`. In eval mode the running ones are used.

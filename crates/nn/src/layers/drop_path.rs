@@ -3,8 +3,8 @@ use citius_graph::Tensor;
 use super::dropout::keep_parts;
 use crate::Module;
 
-/// Stochastic depth: while training, each row of the batch is 0 with probability `p` and divided by `1−p` otherwise; the identity
-/// in eval mode. At the end of a residual branch it skips the branch, row by row.
+/// Stochastic depth: while training, each row of the batch is 0 with probability `p` and divided by `1−p` otherwise;
+/// the identity in eval mode. At the end of a residual branch it skips the branch, row by row.
 #[derive(Clone, Copy, Debug)]
 pub struct DropPath {
     p: f64,

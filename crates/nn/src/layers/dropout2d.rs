@@ -3,8 +3,8 @@ use citius_graph::Tensor;
 use super::dropout::keep_parts;
 use crate::Module;
 
-/// While training, each channel of each row of `[n,c,…]` is 0 with probability `p` and divided by `1−p` otherwise; the identity
-/// in eval mode.
+/// While training, each channel of each row of `[n,c,…]` is 0 with probability `p` and divided by `1−p` otherwise; the
+/// identity in eval mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropout2d {
     p: f64,

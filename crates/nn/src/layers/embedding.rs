@@ -2,10 +2,11 @@ use citius_graph::{DType, Init, Tensor};
 
 use crate::Module;
 
-/// Rows of a learned table, as PyTorch's: parameter `{path}.weight` `[rows,width]`; i32 indices of any shape `[…]` give `[…,width]`.
+/// Rows of a learned table, as PyTorch's: parameter `{path}.weight` `[rows,width]`; i32 indices of any shape `[…]` give
+/// `[…,width]`.
 ///
-/// The row of the padding index starts at 0 and gets no gradient. An index outside the table gives a row that is not a number,
-/// so that a run stops and says so, rather than a row of another token.
+/// The row of the padding index starts at 0 and gets no gradient. An index outside the table gives a row that is not a
+/// number, so that a run stops and says so, rather than a row of another token.
 #[derive(Clone, Debug)]
 pub struct Embedding {
     path: String,

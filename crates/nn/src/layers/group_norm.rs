@@ -3,8 +3,8 @@ use citius_graph::Tensor;
 use super::norm::{affine, channels_last, deviations, scaled};
 use crate::Module;
 
-/// Each group of neighbouring channels of each row of `[n,c,…]` is brought to mean 0 and variance 1, then `· weight + bias` by
-/// channel, as PyTorch's: parameters `{path}.weight` and `{path}.bias` `[c]`.
+/// Each group of neighbouring channels of each row of `[n,c,…]` is brought to mean 0 and variance 1, then `· weight +
+/// bias` by channel, as PyTorch's: parameters `{path}.weight` and `{path}.bias` `[c]`.
 #[derive(Clone, Debug)]
 pub struct GroupNorm {
     path: String,

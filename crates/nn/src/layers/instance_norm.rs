@@ -3,8 +3,9 @@ use citius_graph::Tensor;
 use super::norm::{affine, channels_last, deviations, scaled};
 use crate::Module;
 
-/// Each channel of each row of `[n,c,l]` or `[n,c,h,w]` is brought to mean 0 and variance 1, as PyTorch's `InstanceNorm1d` and
-/// `2d` without running statistics. With `affine`, parameters `{path}.weight` and `{path}.bias` `[c]`.
+/// Each channel of each row of `[n,c,l]` or `[n,c,h,w]` is brought to mean 0 and variance 1, as PyTorch's
+/// `InstanceNorm1d` and `2d` without running statistics. With `affine`, parameters `{path}.weight` and `{path}.bias`
+/// `[c]`.
 #[derive(Clone, Debug)]
 pub struct InstanceNorm {
     path: String,

@@ -8,8 +8,8 @@ pub(super) struct Moments {
     pub variance: Tensor,
 }
 
-/// `x − mean` and the moments of x over `axes`. Two passes: the mean of squares less the square of the mean loses all digits
-/// where the mean is large.
+/// `x − mean` and the moments of x over `axes`. Two passes: the mean of squares less the square of the mean loses all
+/// digits where the mean is large.
 #[track_caller]
 pub(super) fn deviations(x: &Tensor, axes: &[usize]) -> (Tensor, Moments) {
     let mean = x.mean(axes, true);

@@ -3,7 +3,8 @@ use citius_graph::Tensor;
 use super::norm::{affine, sizes};
 use crate::Module;
 
-/// `y = x/√(mean of x² + eps) · weight` over the last axes, as PyTorch's: parameter `{path}.weight` with the sizes of those axes.
+/// `y = x/√(mean of x² + eps) · weight` over the last axes, as PyTorch's: parameter `{path}.weight` with the sizes of
+/// those axes.
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
     path: String,

@@ -5,8 +5,9 @@ use citius_graph::Tensor;
 use super::positions::{tokens, turns};
 use crate::Module;
 
-/// Turns queries and keys x `[…,t,width]` by an angle that grows with t, so that their products depend on distances alone.
-/// With halves `a, b = x[..width/2], x[width/2..]` and `θ[t,i] = t·base^(−2i/width)`: `y = [a·cos θ − b·sin θ, b·cos θ + a·sin θ]`.
+/// Turns queries and keys x `[…,t,width]` by an angle that grows with t, so that their products depend on distances
+/// alone. With halves `a, b = x[..width/2], x[width/2..]` and `θ[t,i] = t·base^(−2i/width)`: `y = [a·cos θ − b·sin θ,
+/// b·cos θ + a·sin θ]`.
 #[derive(Clone, Copy, Debug)]
 pub struct RotaryPositions {
     width: usize,

@@ -5,7 +5,8 @@ use citius_graph::Tensor;
 use super::positions::{tokens, turns};
 use crate::Module;
 
-/// `y = x + p` for x `[…,t,width]`: `p[t,2i] = sin(t·base^(−2i/width))`, `p[t,2i+1] = cos(t·base^(−2i/width))`, base 10000.
+/// `y = x + p` for x `[…,t,width]`: `p[t,2i] = sin(t·base^(−2i/width))`, `p[t,2i+1] = cos(t·base^(−2i/width))`, base
+/// 10000.
 #[derive(Clone, Copy, Debug)]
 pub struct SinusoidalPositions {
     width: usize,

@@ -22,8 +22,8 @@ impl Upsample {
         Upsample { factor, way: Way::Nearest }
     }
 
-    /// Linear between the four pixels around. `align_corners`: the middles of the corner pixels stay where they are, rather than
-    /// the edges of the picture.
+    /// Linear between the four pixels around. `align_corners`: the middles of the corner pixels stay where they are,
+    /// rather than the edges of the picture.
     pub fn bilinear(factor: usize, align_corners: bool) -> Upsample {
         Upsample { factor, way: Way::Bilinear { align_corners } }
     }
@@ -66,7 +66,8 @@ impl Module for Upsample {
     }
 }
 
-/// `[size·f,size]`: row i holds the weights of the two pixels around the place that pixel i of the larger picture comes from.
+/// `[size·f,size]`: row i holds the weights of the two pixels around the place that pixel i of the larger picture comes
+/// from.
 #[track_caller]
 fn between(g: &Graph, size: usize, f: usize, align_corners: bool) -> Tensor {
     let larger = size * f;

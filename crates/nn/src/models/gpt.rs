@@ -5,8 +5,9 @@ use crate::{
     Activation, Dropout, Embedding, LearnedPositions, Linear, Module, TransformerEncoder, TransformerEncoderLayer,
 };
 
-/// Logits of the next token for each token: i32 `[batch,tokens] → [batch,tokens,vocabulary]`. Embeddings `tokens` and `positions`,
-/// causal layers `layers.0` … with norms first and gelu, 4·width between their linear layers, `norm`, and `head`.
+/// Logits of the next token for each token: i32 `[batch,tokens] → [batch,tokens,vocabulary]`. Embeddings `tokens` and
+/// `positions`, causal layers `layers.0` … with norms first and gelu, 4·width between their linear layers, `norm`, and
+/// `head`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gpt {

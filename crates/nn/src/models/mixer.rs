@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use super::patches::patches;
 use crate::{LayerNorm, Linear, Module};
 
-/// MLP-Mixer: pictures `[n,c,h,w] → [n,classes]`. Patches through linear layer `patch`; blocks `blocks.0` … that mix first the
-/// patches, then the channels of each, both by two linear layers with gelu between and a residual; `norm`, mean over the patches,
-/// linear layer `head`. In a block: `norm1`, `patches1`, `patches2`, `norm2`, `channels1`, `channels2`.
+/// MLP-Mixer: pictures `[n,c,h,w] → [n,classes]`. Patches through linear layer `patch`; blocks `blocks.0` … that mix
+/// first the patches, then the channels of each, both by two linear layers with gelu between and a residual; `norm`,
+/// mean over the patches, linear layer `head`. In a block: `norm1`, `patches1`, `patches2`, `norm2`, `channels1`,
+/// `channels2`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mixer {

@@ -1,6 +1,7 @@
 use citius_graph::Tensor;
 
-/// Pictures `[n,c,h,w]` as squares of `side` pixels each, row by row: `[n,(h/side)·(w/side),c·side·side]`. `Err` says what is wrong.
+/// Pictures `[n,c,h,w]` as squares of `side` pixels each, row by row: `[n,(h/side)·(w/side),c·side·side]`. `Err` says
+/// what is wrong.
 #[track_caller]
 pub(super) fn patches(x: &Tensor, channels: usize, side: usize) -> Result<Tensor, String> {
     let [n, c, h, w] = x.dims()[..] else {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Dropout, Embedding, LayerNorm, Linear, Module};
 
 /// A residual network for rows of numbers `[n,numbers]` and categories, as codes, i32 `[n,categories]` → `[n,outputs]`.
-/// Embeddings `embeddings.0` … beside the numbers, linear layer `input`, blocks `blocks.0` …, `norm`, relu, linear layer `head`. A
-/// block is `x + linear2(relu(linear1(norm(x))))`, with dropout after each linear layer.
+/// Embeddings `embeddings.0` … beside the numbers, linear layer `input`, blocks `blocks.0` …, `norm`, relu, linear
+/// layer `head`. A block is `x + linear2(relu(linear1(norm(x))))`, with dropout after each linear layer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableNet {

@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Embedding, Linear, Module, TransformerEncoder, TransformerEncoderLayer};
 
-/// Classes of sequences of tokens: i32 `[batch,tokens] → [batch,classes]`. Embedding `emb`, encoder layers `layers.0` …, mean over
-/// the tokens, linear layer `fc`.
+/// Classes of sequences of tokens: i32 `[batch,tokens] → [batch,classes]`. Embedding `emb`, encoder layers `layers.0`
+/// …, mean over the tokens, linear layer `fc`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransformerClassifier {

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use super::patches::patches;
 use crate::{Activation, LearnedPositions, Linear, Module, TransformerEncoder, TransformerEncoderLayer};
 
-/// A vision transformer without a class token: pictures `[n,c,h,w] → [n,classes]`. Patches through linear layer `patch`, learned
-/// `positions`, encoder layers `layers.0` … with norms first and gelu, 4·width between their linear layers, `norm`, mean over the
-/// patches, linear layer `head`.
+/// A vision transformer without a class token: pictures `[n,c,h,w] → [n,classes]`. Patches through linear layer
+/// `patch`, learned `positions`, encoder layers `layers.0` … with norms first and gelu, 4·width between their linear
+/// layers, `norm`, mean over the patches, linear layer `head`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vit {

@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Optimizer, Update};
 
-/// `p' = p·(1 − rate·weight_decay) − rate·sign(β₁m + (1−β₁)g)`, `m' = β₂m + (1−β₂)g` (Chen et al. 2023). Every element moves by the
-/// rate, so it wants about a tenth of Adam's.
+/// `p' = p·(1 − rate·weight_decay) − rate·sign(β₁m + (1−β₁)g)`, `m' = β₂m + (1−β₂)g` (Chen et al. 2023). Every element
+/// moves by the rate, so it wants about a tenth of Adam's.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lion {

@@ -3,12 +3,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{AdamW, Optimizer, Update};
 
-/// Matrices move along the nearest orthogonal matrix to their momentum (Jordan et al. 2024), as PyTorch's: `b' = momentum·b +
-/// (1−momentum)·g`, `d = g + momentum·(b' − g)` for Nesterov's or `b'`, `p' = p·(1 − rate·weight_decay) − rate·size·ortho(d)`.
+/// Matrices move along the nearest orthogonal matrix to their momentum (Jordan et al. 2024), as PyTorch's: `b' =
+/// momentum·b + (1−momentum)·g`, `d = g + momentum·(b' − g)` for Nesterov's or `b'`, `p' = p·(1 − rate·weight_decay) −
+/// rate·size·ortho(d)`.
 ///
-/// `ortho` starts from `x = d/‖d‖` and takes `steps` times `s = x·xᵀ`, `x' = a·x + (b·s + c·s·s)·x`, which brings all singular values
-/// near 1; here in f32, PyTorch rounds to bf16. Parameters that are not matrices get [`AdamW`] at the same rate. A parameter kept
-/// in parts is a matrix for each.
+/// `ortho` starts from `x = d/‖d‖` and takes `steps` times `s = x·xᵀ`, `x' = a·x + (b·s + c·s·s)·x`, which brings all
+/// singular values near 1; here in f32, PyTorch rounds to bf16. Parameters that are not matrices get [`AdamW`] at the
+/// same rate. A parameter kept in parts is a matrix for each.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Muon {

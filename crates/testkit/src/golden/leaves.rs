@@ -7,7 +7,8 @@ use citius_graph::{Graph, Leaf};
 use super::Packed;
 use crate::Values;
 
-/// The values of all leaves that `named` covers, as stored. `Err` names a tensor that no leaf holds, or one of another shape.
+/// The values of all leaves that `named` covers, as stored. `Err` names a tensor that no leaf holds, or one of another
+/// shape.
 pub(super) fn stored(g: &Graph, named: &BTreeMap<String, Packed>) -> Result<Values, String> {
     let mut values = Values::new();
     for leaf in g.leaves() {

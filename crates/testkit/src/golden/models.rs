@@ -35,8 +35,8 @@ struct Model {
     last: BTreeMap<String, Packed>,
 }
 
-/// Ten losses of each model within `losses` of PyTorch's f64 run; gradients, norms and final weights, which PyTorch gives in
-/// f32, within 1e-5 and 1e-4.
+/// Ten losses of each model within `losses` of PyTorch's f64 run; gradients, norms and final weights, which PyTorch
+/// gives in f32, within 1e-5 and 1e-4.
 #[track_caller]
 pub fn models(executor: &dyn Evaluate, losses: Tolerance) {
     let models = load::<File>("models").models;
