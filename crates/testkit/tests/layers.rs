@@ -1,5 +1,6 @@
 //! What layers do beyond PyTorch's numbers: chance, memory from step to step, and input that has no good answer.
 
+use citius_cpu::Memory;
 use citius_graph::{DType, Graph, Init, Mode, Tensor};
 use citius_nn::{BatchNorm, DropPath, Dropout2d, Embedding, Masks, Module, MultiheadAttention, RotaryPositions, mse};
 use citius_testkit::{Cpu, Evaluate, Naive, Reference, Tolerance, Values, cases::numbers, compare};
@@ -126,6 +127,21 @@ fn a_query_with_nothing_to_attend_to_gets_zeros() {
             assert_eq!(empty, expected, "{}", executor.name());
         });
     }
+}
+
+/// Thirds of the projection are stored apart; by PyTorch's name there is one matrix.
+#[test]
+fn parts_of_a_projection_are_read_and_set_as_one() {
+    let g = Graph::new();
+    g.output("y", &MultiheadAttention::new("attn", 4, 2).forward(&g.input("x", &[2, 3, 4])));
+    let mut memory = Memory::new(0);
+    memory.admit(&citius_plan::compile(&g).unwrap());
+    let given: Vec<f32> = numbers("w", 48).into_iter().map(|v| v as f32).collect();
+    assert!(memory.set_user_view("attn.in_proj_weight", &given));
+    assert_eq!(memory.user_view("attn.in_proj_weight"), Some((vec![12, 4], given.clone())));
+    // row 5 of the whole is row 1 of the keys, stored as column 1
+    let keys = memory.get("attn.in_proj_weight[4..8]").unwrap();
+    assert_eq!([keys[1], keys[5], keys[9], keys[13]], given[20..24]);
 }
 
 #[test]

@@ -239,5 +239,14 @@ mod tests {
             assert!(wholes.contains(&(name.to_string(), dims)), "{name}: {wholes:?}");
         }
         assert!(g.check().is_ok() && g.verify().is_ok());
+        // xavier uniform of [18,6], uniform within ±1/√6, and biases of 0
+        let bound = |name: &str| match g.leaves().iter().find(|l| l.name == name).unwrap().init {
+            Init::Uniform { low, high } if low == -high => high as f64,
+            Init::Zeros => 0.0,
+            other => panic!("{name}: {other:?}"),
+        };
+        assert!((bound("attn.in_proj_weight[0..6]") - 0.5).abs() < 1e-6);
+        assert!((bound("attn.out_proj.weight") - 1.0 / 6f64.sqrt()).abs() < 1e-6);
+        assert_eq!([bound("attn.in_proj_bias[6..12]"), bound("attn.out_proj.bias")], [0.0, 0.0]);
     }
 }

@@ -54,7 +54,8 @@ impl Module for GroupNorm {
         let (deviation, moments) = deviations(&last.reshape(&[dims[0], places, groups, share]), &[1, 3]);
         let mut y = scaled(&deviation, &moments.variance, self.eps);
         if self.affine {
-            y = affine(&y, &self.path, &[channels], &[groups, share], true);
+            // by rows of channels: the sums of its gradient have one axis
+            y = affine(&y.reshape(&[dims[0] * places, channels]), &self.path, &[channels], &[channels], true);
         }
         y.reshape(&last.dims()).transpose(&back)
     }

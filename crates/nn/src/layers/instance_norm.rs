@@ -1,6 +1,7 @@
 use citius_graph::Tensor;
 
 use super::norm::{affine, channels_last, deviations, scaled};
+use super::rows;
 use crate::Module;
 
 /// Each channel of each row of `[n,c,l]` or `[n,c,h,w]` is brought to mean 0 and variance 1, as PyTorch's
@@ -52,9 +53,10 @@ impl Module for InstanceNorm {
         let (deviation, moments) = deviations(&x.transpose(&there), &places);
         let mut y = scaled(&deviation, &moments.variance, self.eps);
         if self.affine {
-            y = affine(&y, &self.path, &[channels], &[channels], true);
+            // by rows of channels: the sums of its gradient have one axis
+            y = affine(&rows(&y), &self.path, &[channels], &[channels], true);
         }
-        y.transpose(&back)
+        y.reshape(&deviation.dims()).transpose(&back)
     }
 
     fn describe(&self) -> String {
