@@ -1,8 +1,12 @@
 //! What layers do beyond PyTorch's numbers: chance, memory from step to step, and input that has no good answer.
 
 use citius_cpu::Memory;
-use citius_graph::{DType, Graph, Init, Mode, Tensor};
-use citius_nn::{BatchNorm, DropPath, Dropout2d, Embedding, Masks, Module, MultiheadAttention, RotaryPositions, mse};
+use citius_graph::{DType, Graph, Init, Leaf, LeafKind, Mode, Tensor};
+use citius_nn::{
+    Activation, BatchNorm, DropPath, Dropout2d, Embedding, Flatten, Gpt, GroupNorm, Learning, Linear, Masks, Mixer,
+    Module, MultiheadAttention, Residual, RotaryPositions, Sequential, Sgd, TransformerClassifier, Upsample, Vit,
+    cross_entropy, mse,
+};
 use citius_testkit::{Cpu, Evaluate, Naive, Reference, Tolerance, Values, cases::numbers, compare};
 
 fn values(pairs: &[(&str, &[f64])]) -> Values {
@@ -173,4 +177,70 @@ fn rotary_products_depend_on_distances() {
         assert!((at(i, j) - at(i + 1, j + 1)).abs() < 1e-12);
     }
     assert!((at(0, 0) - at(0, 1)).abs() > 1e-3);
+}
+
+/// Sizes that leave remainders everywhere, with chance: three steps of the CPU beside the reference.
+#[test]
+fn models_of_middle_size() {
+    let classes = |g: &Graph, logits: &Tensor| {
+        let count = logits.dims().last().copied().unwrap_or(1);
+        let rows = logits.elements() / count;
+        cross_entropy(&logits.reshape(&[rows, count]), &g.input_of("y", &[rows], DType::I32), 0.0, None)
+    };
+    let tokens = |g: &Graph, rows: usize, count: usize| g.input_of("x", &[rows, count], DType::I32);
+    follow("transformer", |g| {
+        let (vocabulary, feedforward, dropout) = (5, 80, 0.1);
+        let model =
+            TransformerClassifier { vocabulary, width: 48, heads: 3, layers: 1, classes: 5, feedforward, dropout };
+        classes(g, &model.forward(&tokens(g, 3, 21)))
+    });
+    follow("gpt", |g| {
+        let model = Gpt { vocabulary: 6, context: 40, width: 32, heads: 2, layers: 1, dropout: 0.1, tied: true };
+        classes(g, &model.forward(&tokens(g, 2, 35)))
+    });
+    follow("vit", |g| {
+        let model = Vit { channels: 3, patch: 4, width: 18, heads: 1, layers: 1, classes: 5, dropout: 0.1 };
+        classes(g, &model.forward(&g.input("pictures", &[3, 3, 12, 20])))
+    });
+    follow("mixer", |g| {
+        let (mix_patches, mix_channels) = (19, 35);
+        let model = Mixer { channels: 1, patch: 3, width: 34, mix_patches, mix_channels, blocks: 2, classes: 5 };
+        classes(g, &model.forward(&g.input("pictures", &[3, 1, 12, 15])))
+    });
+    follow("pictures", |g| {
+        let block = Sequential::new()
+            .with(BatchNorm::new_2d("bn", 33))
+            .with(Activation::Relu)
+            .with(Dropout2d::new(0.2))
+            .with(GroupNorm::new("group", 3, 33))
+            .with(DropPath::new(0.2));
+        let y = Residual::new(block).forward(&g.input("pictures", &[3, 33, 5, 7]));
+        let y = Flatten.forward(&Upsample::bilinear(2, false).forward(&y));
+        classes(g, &Linear::new("head", 33 * 10 * 14, 5).forward(&y))
+    });
+}
+
+fn follow(name: &str, loss: impl Fn(&Graph) -> Tensor) {
+    let g = Graph::new();
+    Learning::new(Sgd { momentum: 0.9, ..Sgd::default() }, 0.05).record(&loss(&g)).unwrap_or_else(|e| panic!("{e}"));
+    let input = |step: usize, leaf: &Leaf| {
+        let t = g.tensor(leaf.node);
+        let values = numbers(&format!("{} {step}", leaf.name), t.elements());
+        // classes and tokens 0 to 4
+        let whole = |v: &f64| ((v + 2.0) * 1.249).floor();
+        let values = if t.dtype() == DType::I32 { values.iter().map(whole).collect() } else { values };
+        (leaf.name.clone(), values)
+    };
+    let fed: Vec<Leaf> = g.leaves().into_iter().filter(|l| l.kind == LeafKind::Input).collect();
+    let inputs: Vec<Values> = (0..3).map(|step| fed.iter().map(|leaf| input(step, leaf)).collect()).collect();
+    let expected = Naive.run(&g, &Values::new(), &inputs).unwrap();
+    for cpu in Cpu::all() {
+        let found = cpu.run(&g, &Values::new(), &inputs).unwrap_or_else(|e| panic!("{name} on {}: {e}", cpu.name()));
+        for (step, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            for (output, values) in expected {
+                compare(&found[output], values, Tolerance::new(2e-4, 1e-6))
+                    .unwrap_or_else(|e| panic!("{name} on {}, step {step}, {output}: {e}", cpu.name()));
+            }
+        }
+    }
 }
