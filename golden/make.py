@@ -10,6 +10,7 @@ sys.dont_write_bytecode = True  # no __pycache__ beside the references
 import torch
 
 import init
+import layers
 import losses
 import models
 import ops
@@ -22,6 +23,7 @@ FILES = {
     "losses": losses.make,
     "optimizers": optimizers.make,
     "schedules": schedules.make,
+    "layers": layers.make,
     "models": models.make,
     "init": init.make,
 }

@@ -1,4 +1,4 @@
-"""models.json: three MLPs in f32, from their initial weights through ten steps on ten batches."""
+"""models.json: models in f32, from their initial weights through ten steps on ten batches."""
 
 import copy
 
@@ -15,7 +15,7 @@ def make():
     return {
         "dtype": "f32",
         "models": [
-            run(
+            run_mlp(
                 name="regress",
                 sizes=[10, 16, 1],
                 activation="relu",
@@ -24,7 +24,7 @@ def make():
                 optimizer_attrs={"lr": 1e-2},
                 batches=[regression_batch(8, 10) for _ in range(STEPS)],
             ),
-            run(
+            run_mlp(
                 name="classify",
                 sizes=[12, 20, 8, 4],
                 activation="gelu",
@@ -33,7 +33,7 @@ def make():
                 optimizer_attrs={"lr": 1e-2},
                 batches=[class_batch(8, 12, 4) for _ in range(STEPS)],
             ),
-            run(
+            run_mlp(
                 name="deep",
                 sizes=[6, 10, 10, 10, 1],
                 activation="tanh",
@@ -43,8 +43,38 @@ def make():
                 clip_norm=0.2,  # some steps are above it, some below
                 batches=[binary_batch(6, 6) for _ in range(STEPS)],
             ),
-        ],
+        ]
+        + architectures(),
     }
+
+
+def architectures():
+    """Models that are not MLPs, by SGD: keys' biases have no gradient but rounding, which Adam would make large."""
+    classifier = {"vocabulary": 11, "width": 8, "heads": 2, "layers": 2, "classes": 3, "feedforward": 12}
+    classifier |= {"dropout": 0.0}
+    gpt = {"vocabulary": 9, "context": 6, "width": 8, "heads": 2, "layers": 1}
+    tied = gpt | {"tied": True}
+    vit = {"channels": 2, "patch": 2, "width": 8, "heads": 2, "layers": 1, "classes": 3}
+    mixer = {"channels": 1, "patch": 2, "width": 6, "mix_patches": 5, "mix_channels": 8, "blocks": 2, "classes": 3}
+    table = {"numbers": 3, "categories": [(4, 2), (6, 3)], "width": 8, "hidden": 12, "blocks": 2, "outputs": 1}
+    return [
+        run_sized("transformer", "transformer-classifier", classifier, TransformerClassifier(**classifier), token_batch),
+        run_sized("gpt", "gpt", gpt, Gpt(**gpt), text_batch),
+        run_sized("gpt-tied", "gpt", tied, Gpt(**tied), text_batch),
+        run_sized("vit", "vit", vit, Vit(**vit, patches=6), lambda: picture_batch(2)),
+        run_sized("mixer", "mixer", mixer, Mixer(**mixer, patches=6), lambda: picture_batch(1)),
+        run_sized("table", "table-net", table, TableNet(**table), table_batch, loss="mse"),
+    ]
+
+
+def run_sized(name, architecture, sizes, model, batch, loss="cross_entropy"):
+    with torch.no_grad():  # embeddings as large as PyTorch makes them would drown the rest
+        for key, parameter in model.named_parameters():
+            if "emb" in key or "tokens" in key or "positions" in key:
+                parameter.mul_(0.5)
+    record = {"architecture": architecture, "attrs": sizes}
+    batches = [batch() for _ in range(STEPS)]
+    return run(name, model, record, loss, "sgd", {"lr": 0.05, "momentum": 0.9}, batches, clip_norm=1.0)
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
@@ -56,27 +86,32 @@ LOSSES = {
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
-def run(name, sizes, activation, loss, optimizer, optimizer_attrs, batches, clip_norm=None):
-    model = mlp(sizes, activation)
-    record = {
-        "name": name,
-        "sizes": sizes,
-        "activation": activation,
+def run_mlp(name, sizes, activation, **more):
+    record = {"architecture": "mlp", "attrs": {"sizes": sizes, "activation": activation}}
+    return run(name, mlp(sizes, activation), record, **more)
+
+
+def run(name, model, record, loss, optimizer, optimizer_attrs, batches, clip_norm=None):
+    record = {"name": name} | record | {
         "loss": loss,
         "optimizer": optimizer,
         "optimizer_attrs": settings(OPTIMIZERS[optimizer](model.parameters(), **optimizer_attrs)),
         "clip_norm": clip_norm,
         "initial": state(model),
-        "batches": [{"x": pack(x), "y": pack(y)} for x, y in batches],
+        "batches": [{name: pack(t) for name, t in zip(("x", "y", "codes"), batch)} for batch in batches],
     }
 
     def steps(model):
         """Losses before each update, gradient norms before clipping, and step 0's gradients."""
         opt = OPTIMIZERS[optimizer](model.parameters(), foreach=False, **optimizer_attrs)
         losses, norms, first = [], [], None
-        for x, y in batches:
+        for batch in batches:
             dtype = next(model.parameters()).dtype
-            value = LOSSES[loss](model(x.to(dtype)), y.to(dtype) if y.is_floating_point() else y)
+            x, y, *codes = (t.to(dtype) if t.is_floating_point() else t for t in batch)
+            predicted = model(x, *codes)
+            if y.dtype == torch.int64:  # each token of a text has a class of its own
+                predicted, y = predicted.flatten(0, -2), y.flatten()
+            value = LOSSES[loss](predicted, y)
             opt.zero_grad()
             value.backward()
             first = first or {key: pack(p.grad) for key, p in model.named_parameters()}
@@ -105,6 +140,125 @@ def mlp(sizes, activation):
     return nn.Sequential(*layers[:-1])
 
 
+class TransformerClassifier(nn.Module):
+    def __init__(self, vocabulary, width, heads, layers, classes, feedforward, dropout):
+        super().__init__()
+        self.emb = nn.Embedding(vocabulary, width)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, feedforward, dropout, batch_first=True) for _ in range(layers)
+        )
+        self.fc = nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.emb(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.fc(x.mean(1))
+
+
+def pre_norm(width, heads):
+    settings = {"dropout": 0.0, "activation": "gelu", "batch_first": True, "norm_first": True}
+    return nn.TransformerEncoderLayer(width, heads, 4 * width, **settings)
+
+
+class Table(nn.Module):
+    """A learned table that is added rather than looked up."""
+
+    def __init__(self, rows, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, width))
+
+
+class Gpt(nn.Module):
+    def __init__(self, vocabulary, context, width, heads, layers, tied=False):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), Table(context, width)
+        self.layers = nn.ModuleList(pre_norm(width, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        if not tied:
+            self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, x):
+        count = x.shape[1]
+        after = torch.ones(count, count, dtype=torch.bool).triu(1)
+        h = self.tokens(x) + self.positions.weight[:count]
+        for layer in self.layers:
+            h = layer(h, after)
+        h = self.norm(h)
+        return self.head(h) if hasattr(self, "head") else h @ self.tokens.weight.T
+
+
+def cut(x, side):
+    """Squares of pixels, row by row, each with its channels outermost."""
+    return nn.functional.unfold(x, side, stride=side).transpose(1, 2)
+
+
+class Vit(nn.Module):
+    def __init__(self, channels, patch, width, heads, layers, classes, patches):
+        super().__init__()
+        self.side, self.patch = patch, nn.Linear(channels * patch * patch, width)
+        self.positions = Table(patches, width)
+        self.layers = nn.ModuleList(pre_norm(width, heads) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x):
+        h = self.patch(cut(x, self.side)) + self.positions.weight
+        for layer in self.layers:
+            h = layer(h)
+        return self.head(self.norm(h).mean(1))
+
+
+class MixerBlock(nn.Module):
+    def __init__(self, patches, width, mix_patches, mix_channels):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.patches1, self.patches2 = nn.Linear(patches, mix_patches), nn.Linear(mix_patches, patches)
+        self.channels1, self.channels2 = nn.Linear(width, mix_channels), nn.Linear(mix_channels, width)
+
+    def forward(self, x):
+        x = x + self.patches2(F.gelu(self.patches1(self.norm1(x).mT))).mT
+        return x + self.channels2(F.gelu(self.channels1(self.norm2(x))))
+
+
+class Mixer(nn.Module):
+    def __init__(self, channels, patch, width, mix_patches, mix_channels, blocks, classes, patches):
+        super().__init__()
+        self.side, self.patch = patch, nn.Linear(channels * patch * patch, width)
+        self.blocks = nn.ModuleList(MixerBlock(patches, width, mix_patches, mix_channels) for _ in range(blocks))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x):
+        h = self.patch(cut(x, self.side))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(self.norm(h).mean(1))
+
+
+class TableBlock(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.linear1, self.linear2 = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, x):
+        return x + self.linear2(F.relu(self.linear1(self.norm(x))))
+
+
+class TableNet(nn.Module):
+    def __init__(self, numbers, categories, width, hidden, blocks, outputs):
+        super().__init__()
+        self.embeddings = nn.ModuleList(nn.Embedding(rows, columns) for rows, columns in categories)
+        self.input = nn.Linear(numbers + sum(columns for _, columns in categories), width)
+        self.blocks = nn.ModuleList(TableBlock(width, hidden) for _ in range(blocks))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, outputs)
+
+    def forward(self, x, codes):
+        h = self.input(torch.cat([x] + [e(codes[:, i]) for i, e in enumerate(self.embeddings)], dim=1))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(F.relu(self.norm(h)))
+
+
 def state(model):
     return {key: pack(tensor) for key, tensor in model.state_dict().items()}
 
@@ -123,3 +277,27 @@ def class_batch(rows, features, classes):
 def binary_batch(rows, features):
     x = randoms(rows, features, dtype=torch.float32)
     return x, (x[:, :1] * x[:, 1:2] + x[:, 2:3] > 0).float()
+
+
+def token_batch(rows=4, tokens=5):
+    """The class is what the sum of the tokens leaves over."""
+    x = torch.randint(11, (rows, tokens))
+    return x, x.sum(1) % 3
+
+
+def text_batch(rows=3, tokens=6):
+    """A text that counts in threes from somewhere; the next token is the class."""
+    text = (torch.randint(9, (rows, 1)) + 3 * torch.arange(tokens + 1)) % 9
+    return text[:, :-1].contiguous(), text[:, 1:].contiguous()
+
+
+def picture_batch(channels, rows=4):
+    """The class is the third of the picture's columns with most light."""
+    x = randoms(rows, channels, 4, 6, dtype=torch.float32)
+    return x, x.sum((1, 2)).reshape(rows, 3, 2).sum(2).argmax(1)
+
+
+def table_batch(rows=6):
+    x, codes = randoms(rows, 3, dtype=torch.float32), torch.stack([torch.randint(n, (rows,)) for n in (4, 6)], dim=1)
+    y = x[:, :1] * (codes[:, :1] % 2) + 0.25 * codes[:, 1:]
+    return x, y, codes

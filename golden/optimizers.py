@@ -3,9 +3,49 @@
 import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
+import torch.optim._muon as torch_muon
+
 from common import pack, randoms, settings, values
 
 STEPS, SIZE = 8, 7
+
+
+class Lamb(torch.optim.Optimizer):
+    """You et al. 2019, algorithm 2, with bias correction."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01, foreach=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (first, second), decay = group["betas"], group["weight_decay"]
+            for p in group["params"]:
+                kept = self.state[p]
+                t = kept["t"] = kept.get("t", 0) + 1
+                m = kept["m"] = first * kept.get("m", torch.zeros_like(p)) + (1 - first) * p.grad
+                v = kept["v"] = second * kept.get("v", torch.zeros_like(p)) + (1 - second) * p.grad**2
+                r = m / (1 - first**t) / ((v / (1 - second**t)).sqrt() + group["eps"]) + decay * p
+                trust = p.norm() / r.norm() if p.norm() > 0 and r.norm() > 0 else 1.0
+                p -= group["lr"] * trust * r
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, algorithm 2."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, foreach=False):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            first, second = group["betas"]
+            for p in group["params"]:
+                m = self.state[p].get("m", torch.zeros_like(p))
+                c = first * m + (1 - first) * p.grad
+                p -= group["lr"] * (c.sign() + group["weight_decay"] * p)
+                self.state[p]["m"] = second * m + (1 - second) * p.grad
+
 
 # Name, class, arguments that differ from PyTorch's defaults.
 SGD, RMSPROP, ADAM, ADAMW = torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adam, torch.optim.AdamW
@@ -26,6 +66,10 @@ OPTIMIZERS = [
     ("adam", ADAM, {"betas": (0.8, 0.99)}),
     ("adamw", ADAMW, {}),
     ("adamw", ADAMW, {"lr": 0.01, "betas": (0.8, 0.99), "weight_decay": 0.1}),
+    ("lamb", Lamb, {}),
+    ("lamb", Lamb, {"lr": 0.1, "betas": (0.8, 0.99), "weight_decay": 0.0}),
+    ("lion", Lion, {}),
+    ("lion", Lion, {"lr": 0.01, "betas": (0.8, 0.95), "weight_decay": 0.1}),
 ]
 
 
@@ -42,6 +86,7 @@ def make():
         "clipping": clipping(),
         "accumulation": accumulation(),
         "scaling": scaling(initial, gradients),
+        "muon": muon(),
     }
 
 
@@ -54,6 +99,42 @@ def updates(name, kind, given, initial, gradients):
         optimizer.step()
         trail.append(values(parameter))
     return {"optimizer": name, "attrs": settings(optimizer), "params": trail}
+
+
+def orthogonal(x, coefficients, steps, eps):
+    """PyTorch's iteration without its rounding to bf16."""
+    a, b, c = coefficients
+    tall = x.size(0) > x.size(1)
+    x = x.T if tall else x
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(steps):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.T if tall else x
+
+
+def muon():
+    """Matrices `[out,in]`, wide, tall and square, by `torch.optim.Muon`."""
+    torch_muon._zeropower_via_newtonschulz = orthogonal
+    cases = []
+    for shape, given, ours in (
+        ((3, 5), {}, {}),
+        ((5, 3), {}, {}),
+        ((4, 4), {"nesterov": False, "weight_decay": 0.0}, {"nesterov": False, "weight_decay": 0.0}),
+        ((5, 2), {"adjust_lr_fn": "match_rms_adamw", "momentum": 0.9}, {"size": "match-rms-adamw", "momentum": 0.9}),
+        ((1, 6), {"ns_steps": 3}, {"steps": 3}),
+    ):
+        initial, gradients = randoms(*shape), [randoms(*shape) for _ in range(STEPS)]
+        parameter = initial.clone().requires_grad_()
+        optimizer = torch.optim.Muon([parameter], lr=0.02, **given)
+        trail = []
+        for gradient in gradients:
+            parameter.grad = gradient.clone()
+            optimizer.step()
+            trail.append(values(parameter))
+        given = [values(g) for g in gradients]
+        cases.append({"attrs": {"lr": 0.02} | ours, "initial": pack(initial), "gradients": given, "params": trail})
+    return cases
 
 
 def clipping():

@@ -101,7 +101,7 @@ struct ModelArgs {
     /// auto, mse, mae, huber, bce or cross-entropy
     #[arg(long, value_parser = loss)]
     loss: Option<LossArg>,
-    /// sgd, momentum, nesterov, rmsprop, adam or adamw
+    /// sgd, momentum, nesterov, rmsprop, adam, adamw, lamb, lion or muon
     #[arg(long, value_parser = OptimizerConfig::by_name)]
     optimizer: Option<OptimizerConfig>,
     /// Learning rate

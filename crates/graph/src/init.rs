@@ -5,8 +5,19 @@ use crate::{Part, Shape, random};
 pub enum Init {
     Zeros,
     Constant(f32),
-    Uniform { low: f32, high: f32 },
-    Normal { mean: f32, std: f32 },
+    Uniform {
+        low: f32,
+        high: f32,
+    },
+    Normal {
+        mean: f32,
+        std: f32,
+    },
+    /// Around 0, but elements from `zeros.0` up to `zeros.1` are 0 themselves: a table with one row that means nothing.
+    NormalBut {
+        std: f32,
+        zeros: (usize, usize),
+    },
 }
 
 impl Init {
@@ -39,6 +50,11 @@ impl Init {
                 for (i, x) in out.iter_mut().enumerate() {
                     *x = mean + std * random::normal(key, i as u64);
                 }
+            }
+            Init::NormalBut { std, zeros } => {
+                Init::Normal { mean: 0.0, std }.fill(seed, name, out);
+                let end = zeros.1.min(out.len());
+                out[zeros.0.min(end)..end].fill(0.0);
             }
         }
     }

@@ -75,7 +75,7 @@ mod tests {
                 assert_eq!(serde_json::from_str::<T>(&text).unwrap(), value, "{text}");
             }
         }
-        check::<OptimizerConfig>(&["sgd", "rmsprop", "adam", "adamw"]);
+        check::<OptimizerConfig>(&["sgd", "rmsprop", "adam", "adamw", "lamb", "lion", "muon"]);
         check::<Loss>(&["mse", "mae", "huber", "cross-entropy", "bce"]);
         check::<ScheduleConfig>(&["constant", "step", "exponential", "cosine", "one-cycle", "warmup", "plateau"]);
         check::<Clip>(&["norm", "value"]);

@@ -1,4 +1,4 @@
-use citius_graph::{Graph, Tensor, TraceError};
+use citius_graph::{Frozen, Graph, Leaf, Tensor, TraceError};
 
 use crate::clip::global_norm;
 use crate::pace::Pace;
@@ -12,6 +12,8 @@ pub struct Learning {
     pub lr: f64,
     pub schedule: Box<dyn Schedule>,
     pub clip: Option<Clip>,
+    /// Factors of the learning rate by name, `"encoder.*"` or an exact one; the first that covers a parameter counts.
+    pub rates: Vec<(String, f64)>,
     /// Steps whose gradients are averaged into one update.
     pub accumulate: usize,
     /// For gradients in 16 bits.
@@ -50,6 +52,7 @@ impl Learning {
             lr,
             schedule: Box::new(ScheduleConfig::Constant),
             clip: None,
+            rates: Vec::new(),
             accumulate: 1,
             scaling: None,
             probes: true,
@@ -63,6 +66,12 @@ impl Learning {
 
     pub fn clip(mut self, clip: Option<Clip>) -> Learning {
         self.clip = clip;
+        self
+    }
+
+    /// Parts that learn slower or faster: `rates(&[("body.*", 0.1)])`.
+    pub fn rates(mut self, rates: &[(&str, f64)]) -> Learning {
+        self.rates = rates.iter().map(|&(pattern, factor)| (pattern.to_string(), factor)).collect();
         self
     }
 
@@ -93,8 +102,9 @@ impl Learning {
         if !self.lr.is_finite() {
             g.report("learn", format!("the learning rate is {}", self.lr));
         }
-        let (names, parameters): (Vec<String>, Vec<Tensor>) =
-            g.trainable().into_iter().map(|(leaf, tensor)| (leaf.name, tensor)).unzip();
+        let (leaves, parameters): (Vec<Leaf>, Vec<Tensor>) = g.trainable().into_iter().unzip();
+        let factors = self.factors(g, &leaves);
+        let names: Vec<String> = leaves.into_iter().map(|leaf| leaf.name).collect();
         if names.is_empty() {
             g.report("learn", "there is no parameter to train");
         }
@@ -143,9 +153,8 @@ impl Learning {
         for (i, name) in names.into_iter().enumerate() {
             let parameter = &parameters[i];
             let _parameter = g.scope(format!("update of {name}"));
-            let Learned { rate, count, .. } = &learned;
-            let applies = learned.applies.as_ref();
-            let update = Update { name: &name, parameter, gradient: &clipped[i], rate, count, applies };
+            let (rate, count, applies) = (&learned.rate * factors[i], &learned.count, learned.applies.as_ref());
+            let update = Update { name: &name, parameter, gradient: &clipped[i], rate: &rate, count, applies };
             let mut value = self.optimizer.update(&update);
             if let Some(applies) = applies {
                 value = applies.choose(&value, parameter);
@@ -167,6 +176,29 @@ impl Learning {
         }
         g.check()?;
         Ok(learned)
+    }
+}
+
+impl Learning {
+    /// The factor of each parameter's rate.
+    #[track_caller]
+    fn factors(&self, g: &Graph, leaves: &[Leaf]) -> Vec<f64> {
+        let known_as = |leaf: &Leaf| leaf.part.as_ref().map_or(leaf.name.clone(), |part| part.whole.clone());
+        let names: Vec<String> = leaves.iter().map(known_as).collect();
+        let covers = |pattern: &str, name: &str| Frozen(vec![pattern.to_string()]).covers(name);
+        for (pattern, factor) in &self.rates {
+            if !factor.is_finite() {
+                g.report("learn", format!("the factor of the rate of \"{pattern}\" is {factor}"));
+            }
+            if !names.iter().any(|name| covers(pattern, name)) {
+                g.report(
+                    "learn",
+                    format!("no parameter to train is called \"{pattern}\", which has a rate of its own"),
+                );
+            }
+        }
+        let factor = |name: &String| self.rates.iter().find(|(pattern, _)| covers(pattern, name)).map_or(1.0, |r| r.1);
+        names.iter().map(factor).collect()
     }
 }
 
@@ -192,7 +224,7 @@ fn report_unreached(g: &Graph, names: &[String], gradients: &[Option<Tensor>]) {
 mod tests {
     use super::*;
     use crate::{Activation, Adam, Linear, Module, Sgd, mlp, mse};
-    use citius_graph::{Frozen, LeafKind};
+    use citius_graph::LeafKind;
 
     fn step(g: &Graph) -> Tensor {
         let x = g.input("x", &[8, 4]);
@@ -253,5 +285,8 @@ mod tests {
         assert!(Learning::new(Sgd::default(), f64::NAN).record(&step(&g)).is_err());
         let g = Graph::new();
         assert!(Learning::new(Sgd::default(), 0.1).accumulate(0).record(&step(&g)).is_err());
+        let g = Graph::new();
+        let message = learning.rates(&[("1.*", 0.1)]).record(&step(&g)).err().unwrap().to_string();
+        assert!(message.contains("no parameter to train is called \"1.*\""), "{message}");
     }
 }

@@ -59,12 +59,17 @@ pub use citius_graph::{Graph, Tensor};
 pub use clip::{Clip, global_norm};
 pub use config::{ByName, name_or_table};
 pub use init::{WeightInit, gain};
-pub use layers::{Activation, Conv1d, Conv2d, ConvTranspose2d, Dropout, GlobalPool, Linear, Pool, Sequential};
+pub use layers::{
+    Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose2d, DropPath, Dropout, Dropout2d, Embedding, Flatten,
+    GlobalPool, GroupNorm, Identity, InstanceNorm, LayerNorm, LearnedPositions, Linear, Masks, MultiheadAttention,
+    Pool, Residual, RmsNorm, RotaryPositions, Sequential, SinusoidalPositions, TransformerDecoder,
+    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Upsample,
+};
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
-pub use models::{Frame, LeNet, Mlp, Network, RowShape, mlp};
+pub use models::{Frame, Gpt, LeNet, Mixer, Mlp, Network, RowShape, TableNet, TransformerClassifier, Vit, mlp};
 pub use module::Module;
-pub use optim::{Adam, AdamW, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
+pub use optim::{Adam, AdamW, Lamb, Lion, Muon, MuonSize, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
 pub use probes::awake_units;
 pub use scaling::LossScaling;
 pub use schedules::{Plateau, PlateauWatch, Schedule, ScheduleConfig};

@@ -49,7 +49,10 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
             }
             // a reduction whose input does not walk evenly: store that input, fold it by itself, and start over
             Err(Stuck { value: Some(value), .. }) if draft.apart.insert(value) => {
-                stored.insert(value);
+                // other axes over stored bytes have them already
+                if !draft.is_recut(value) {
+                    stored.insert(value);
+                }
             }
             Err(stuck) => return Err(CompileError::Internal(stuck.why)),
         }

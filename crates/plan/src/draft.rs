@@ -226,14 +226,17 @@ impl Draft {
         if self.stored.contains(&id) {
             return Source::Load;
         }
-        let node = &self.nodes[id];
-        let recut =
-            matches!(node.op, Op::Reshape) && !access::only_ones_differ(&node.shape, &self.nodes[node.inputs[0]].shape);
-        if !recut {
+        if !self.is_recut(id) {
             return Source::Compute;
         }
         let base = self.base(id);
         if kernel.roots.iter().any(|r| r.defines == Some(base)) { Source::Own } else { Source::Alias(base) }
+    }
+
+    /// A reshape that does more than add or drop axes of size 1: other axes over the bytes of a stored node.
+    pub fn is_recut(&self, id: NodeId) -> bool {
+        let node = &self.nodes[id];
+        matches!(node.op, Op::Reshape) && !access::only_ones_differ(&node.shape, &self.nodes[node.inputs[0]].shape)
     }
 
     /// A fold over the last axis of a loop, short enough for one vector: its result is at hand in the same iteration.

@@ -3,10 +3,10 @@
 //! | check | an executor against |
 //! |---|---|
 //! | [`map_ops()`], [`big_ops()`], [`composed()`] | the naive f64 [`Reference`], outputs and gradients |
-//! | [`golden::ops()`], [`golden::losses()`], [`golden::optimizers()`], [`golden::schedules()`], [`golden::models()`] | PyTorch |
+//! | [`golden::ops()`], [`golden::layers()`], [`golden::losses()`], [`golden::optimizers()`], … | PyTorch |
 //!
-//! The reference itself is held against finite differences ([`finite`]) and the same goldens. Everything here panics on a
-//! mismatch: it is for tests.
+//! The reference itself is held against finite differences ([`finite`]) and the same goldens. Everything here panics on
+//! a mismatch: it is for tests.
 
 pub mod cases;
 mod compare;

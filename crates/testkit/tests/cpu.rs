@@ -29,6 +29,11 @@ fn golden_ops() {
 }
 
 #[test]
+fn golden_layers() {
+    each(|cpu| golden::layers(cpu, F32));
+}
+
+#[test]
 fn golden_losses() {
     each(|cpu| golden::losses(cpu, F32));
 }

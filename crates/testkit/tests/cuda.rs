@@ -36,6 +36,12 @@ fn golden_ops() {
 
 #[test]
 #[ignore = "needs a GPU: cargo xtask gpu"]
+fn golden_layers() {
+    each(|cuda| golden::layers(cuda, F32));
+}
+
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
 fn golden_losses() {
     each(|cuda| golden::losses(cuda, F32));
 }

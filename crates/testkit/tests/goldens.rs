@@ -10,6 +10,11 @@ fn ops() {
 }
 
 #[test]
+fn layers() {
+    golden::layers(&Naive, EXACT);
+}
+
+#[test]
 fn losses() {
     golden::losses(&Naive, EXACT);
 }

@@ -178,3 +178,15 @@ fn a_maximum_keeps_not_a_number() {
         assert_eq!(found, [vec![0], vec![0], vec![7], vec![0]], "{}", cpu.name());
     }
 }
+
+/// Folds over axes that a stretched operand does not walk evenly stand apart; one of them folds other axes over stored
+/// bytes.
+#[test]
+fn a_reshape_that_must_be_folded_by_itself() {
+    check("recut fold", |g| {
+        let recut = state(g, "x", &[2, 6, 6]).transpose(&[0, 2, 1]).reshape(&[2, 6, 3, 2]);
+        let uneven = state(g, "m", &[2, 1, 3, 1]);
+        g.output("plain", &recut.sum(&[0, 1], false));
+        g.output("weighted", &(&recut * &uneven).sum(&[0, 1], false));
+    });
+}

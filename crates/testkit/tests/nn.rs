@@ -3,8 +3,8 @@
 use citius_graph::{DType, Frozen, Graph, Init, Mode, Tensor};
 use citius_nn::schedules::{Cosine, Plateau};
 use citius_nn::{
-    Activation, Adam, AdamW, Clip, Dropout, Learning, Linear, Module, RmsProp, Sgd, awake_units, cross_entropy, mlp,
-    mse,
+    Activation, Adam, AdamW, Clip, Dropout, Lamb, Learning, Linear, Lion, Module, Muon, RmsProp, Sgd, awake_units,
+    cross_entropy, mlp, mse,
 };
 use citius_testkit::{Evaluate, Naive, Reference, Tolerance, Values, cases::numbers, compare};
 
@@ -76,7 +76,10 @@ fn accumulation_equals_the_whole_batch() {
     let batches = |rows: usize| -> Vec<Values> {
         x.chunks(rows * 3).zip(y.chunks(rows)).map(|(x, y)| values(&[("x", x), ("y", y)])).collect()
     };
-    let optimizers: [fn() -> Learning; 4] = [
+    let optimizers: [fn() -> Learning; 7] = [
+        || Learning::new(Lamb::default(), 0.01),
+        || Learning::new(Lion::default(), 0.01),
+        || Learning::new(Muon::default(), 0.01),
         || Learning::new(Sgd { momentum: 0.9, dampening: 0.5, ..Sgd::default() }, 0.1),
         || Learning::new(RmsProp { momentum: 0.5, centered: true, ..RmsProp::default() }, 0.01),
         || Learning::new(Adam::default(), 0.01).clip(Some(Clip::Norm { max_norm: 0.5 })),
@@ -139,6 +142,34 @@ fn frozen_parameters_do_not_move() {
     assert_ne!(r.get("2.weight").unwrap(), before[1]);
 }
 
+/// Plain SGD moves by rate·g: a factor of the rate is one of the way, whole or in strips.
+#[test]
+fn rates_by_name() {
+    let moved = |rates: &[(&str, f64)]| {
+        let g = Graph::new();
+        let x = g.input("x", &[2, 90]);
+        let loss = mse(&mlp(&[90, 50, 1], Activation::Tanh, 0.0).forward(&x), &g.input("y", &[2, 1]));
+        Learning::new(Sgd::default(), 0.1).rates(rates).record(&loss).unwrap();
+        let mut r = Reference::new(&g, 0);
+        let names: Vec<String> = g.trainable().into_iter().map(|(leaf, _)| leaf.name).collect();
+        let before: Vec<Vec<f64>> = names.iter().map(|n| r.get(n).unwrap().to_vec()).collect();
+        r.step(&values(&[("x", &numbers("x", 180)), ("y", &numbers("y", 2))])).unwrap();
+        let way = |(n, b): (&String, &Vec<f64>)| r.get(n).unwrap().iter().zip(b).map(|(a, b)| a - b).sum::<f64>();
+        let ways: Vec<f64> = names.iter().zip(&before).map(way).collect();
+        names.into_iter().zip(ways).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (plain, changed) = (moved(&[]), moved(&[("2.bias", 3.0), ("2.*", 0.0), ("0.weight", 0.5)]));
+    for (name, way) in &plain {
+        let factor = match name.as_str() {
+            "2.bias" => 3.0,
+            name if name.starts_with("2.") => 0.0,
+            name if name.starts_with("0.weight") => 0.5,
+            _ => 1.0,
+        };
+        assert!((changed[name] - factor * way).abs() < 1e-12 && *way != 0.0, "{name}: {way} {}", changed[name]);
+    }
+}
+
 #[test]
 fn the_plateau_scale_reaches_the_rate() {
     let g = Graph::new();
@@ -179,7 +210,8 @@ fn every_activation_learns() {
     }
 }
 
-/// A wide hidden layer is stored and computed in strips; the function and its parameters stay those of the plain layers.
+/// A wide hidden layer is stored and computed in strips; the function and its parameters stay those of the plain
+/// layers.
 #[test]
 fn a_split_layer_is_the_plain_layers() {
     let (inputs, width, outputs) = (90, 50, 3);

@@ -2,7 +2,9 @@
 
 use citius_data::Task;
 use citius_nn::schedules::Cosine;
-use citius_nn::{Activation, Adam, AdamW, Clip, Loss, Network, OptimizerConfig, RmsProp, ScheduleConfig, Sgd};
+use citius_nn::{
+    Activation, Adam, AdamW, Clip, Lamb, Lion, Loss, Muon, Network, OptimizerConfig, RmsProp, ScheduleConfig, Sgd,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
@@ -261,6 +263,11 @@ fn with_decay(optimizer: OptimizerConfig, decay: Option<f64>) -> OptimizerConfig
         OptimizerConfig::RmsProp(o) => OptimizerConfig::RmsProp(RmsProp { weight_decay, ..o }),
         OptimizerConfig::Adam(o) => OptimizerConfig::Adam(Adam { weight_decay, ..o }),
         OptimizerConfig::AdamW(o) => OptimizerConfig::AdamW(AdamW { weight_decay, ..o }),
+        OptimizerConfig::Lamb(o) => OptimizerConfig::Lamb(Lamb { weight_decay, ..o }),
+        OptimizerConfig::Lion(o) => OptimizerConfig::Lion(Lion { weight_decay, ..o }),
+        OptimizerConfig::Muon(o) => {
+            OptimizerConfig::Muon(Muon { weight_decay, others: AdamW { weight_decay, ..o.others }, ..o })
+        }
     }
 }
 

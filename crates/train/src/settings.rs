@@ -138,6 +138,9 @@ impl Settings {
             OptimizerConfig::RmsProp(o) => o.weight_decay,
             OptimizerConfig::Adam(o) => o.weight_decay,
             OptimizerConfig::AdamW(o) => o.weight_decay,
+            OptimizerConfig::Lamb(o) => o.weight_decay,
+            OptimizerConfig::Lion(o) => o.weight_decay,
+            OptimizerConfig::Muon(o) => o.weight_decay,
         }
     }
 

@@ -17,25 +17,31 @@ impl Dropout {
 impl Module for Dropout {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let g = x.graph();
-        if !(0.0..=1.0).contains(&self.p) {
-            g.report("Dropout", format!("p is {}, must be between 0 and 1", self.p));
-            return x.clone();
-        }
-        if g.mode() == Mode::Eval || self.p == 0.0 {
-            return x.clone();
-        }
-        let keep = 1.0 - self.p;
-        if keep == 0.0 {
-            return x * 0.0;
-        }
-        let kept = g.random_uniform(&x.dims()).lt(&g.scalar(keep));
-        kept.choose(&(x * (1.0 / keep)), &g.scalar(0.0))
+        keep_parts(x, self.p, &x.dims(), "Dropout")
     }
 
     fn describe(&self) -> String {
         format!("Dropout {}", self.p)
     }
+}
+
+/// Keeps parts of x with probability `1−p`, divided by it; one draw for each element of `dims`, which stretches to x.
+#[track_caller]
+pub(super) fn keep_parts(x: &Tensor, p: f64, dims: &[usize], layer: &str) -> Tensor {
+    let g = x.graph();
+    if !(0.0..=1.0).contains(&p) {
+        g.report(layer, format!("p is {p}, must be between 0 and 1"));
+        return x.clone();
+    }
+    if g.mode() == Mode::Eval || p == 0.0 {
+        return x.clone();
+    }
+    let keep = 1.0 - p;
+    if keep == 0.0 {
+        return x * 0.0;
+    }
+    let kept = g.random_uniform(dims).lt(&g.scalar(keep));
+    kept.choose(&(x * (1.0 / keep)), &g.scalar(0.0))
 }
 
 #[cfg(test)]

@@ -1,9 +1,20 @@
-//! Whole networks.
+//! Whole networks, one file each.
 
+mod gpt;
 mod lenet;
+mod mixer;
 mod mlp;
 mod network;
+mod patches;
+mod table_net;
+mod transformer_classifier;
+mod vit;
 
+pub use gpt::Gpt;
 pub use lenet::LeNet;
+pub use mixer::Mixer;
 pub use mlp::{Mlp, mlp};
 pub use network::{Frame, Network, RowShape};
+pub use table_net::TableNet;
+pub use transformer_classifier::TransformerClassifier;
+pub use vit::Vit;

@@ -1,7 +1,10 @@
-//! Optimisers, one file each, with PyTorch's formulas and defaults.
+//! Optimisers, one file each, with PyTorch's formulas and defaults, or those of the paper where PyTorch has none.
 
 mod adam;
 mod adamw;
+mod lamb;
+mod lion;
+mod muon;
 mod rmsprop;
 mod sgd;
 
@@ -10,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 pub use adam::Adam;
 pub use adamw::AdamW;
+pub use lamb::Lamb;
+pub use lion::Lion;
+pub use muon::{Muon, MuonSize};
 pub use rmsprop::RmsProp;
 pub use sgd::Sgd;
 
@@ -68,6 +74,9 @@ pub enum OptimizerConfig {
     RmsProp(RmsProp),
     Adam(Adam),
     AdamW(AdamW),
+    Lamb(Lamb),
+    Lion(Lion),
+    Muon(Muon),
 }
 
 impl ByName for OptimizerConfig {
@@ -94,14 +103,19 @@ impl OptimizerConfig {
             OptimizerConfig::RmsProp(_) => "rmsprop",
             OptimizerConfig::Adam(_) => "adam",
             OptimizerConfig::AdamW(_) => "adamw",
+            OptimizerConfig::Lamb(_) => "lamb",
+            OptimizerConfig::Lion(_) => "lion",
+            OptimizerConfig::Muon(_) => "muon",
         }
     }
 
-    /// PyTorch's default learning rate.
+    /// PyTorch's default learning rate, or that of the paper.
     pub fn default_rate(&self) -> f64 {
         match self {
             OptimizerConfig::RmsProp(_) => 1e-2,
+            OptimizerConfig::Lion(_) => 1e-4,
             OptimizerConfig::Sgd(_) | OptimizerConfig::Adam(_) | OptimizerConfig::AdamW(_) => 1e-3,
+            OptimizerConfig::Lamb(_) | OptimizerConfig::Muon(_) => 1e-3,
         }
     }
 }
@@ -114,6 +128,9 @@ impl Optimizer for OptimizerConfig {
             OptimizerConfig::RmsProp(o) => o.update(u),
             OptimizerConfig::Adam(o) => o.update(u),
             OptimizerConfig::AdamW(o) => o.update(u),
+            OptimizerConfig::Lamb(o) => o.update(u),
+            OptimizerConfig::Lion(o) => o.update(u),
+            OptimizerConfig::Muon(o) => o.update(u),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! PyTorch's numbers from `golden/*.json`, one file of checks for each file of numbers.
 
 mod init;
+mod layers;
+mod leaves;
 mod losses;
 mod models;
 mod ops;
@@ -13,6 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 pub use init::init;
+pub use layers::layers;
 pub use losses::losses;
 pub use models::models;
 pub use ops::ops;

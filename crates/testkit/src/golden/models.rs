@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 
 use citius_graph::{DType, Graph, Tensor};
+use citius_nn::models::{Gpt, Mixer, TableNet, TransformerClassifier, Vit};
 use citius_nn::{Activation, Clip, Learning, Module, mlp};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{Packed, load, losses, optimizers};
+use super::{Packed, leaves, load, losses, optimizers};
 use crate::compare::assert_none;
 use crate::{Evaluate, Tolerance, Values, compare};
 
@@ -17,14 +19,15 @@ struct File {
 #[derive(Deserialize)]
 struct Model {
     name: String,
-    sizes: Vec<usize>,
-    activation: String,
+    architecture: String,
+    attrs: Map<String, Value>,
     loss: String,
     optimizer: String,
     optimizer_attrs: Map<String, Value>,
     clip_norm: Option<f64>,
     initial: BTreeMap<String, Packed>,
-    batches: Vec<Batch>,
+    /// `x`, `y`, and what else the model takes.
+    batches: Vec<BTreeMap<String, Packed>>,
     grads: BTreeMap<String, Packed>,
     losses_f64: Vec<f64>,
     grad_norms: Vec<f64>,
@@ -32,14 +35,8 @@ struct Model {
     last: BTreeMap<String, Packed>,
 }
 
-#[derive(Deserialize)]
-struct Batch {
-    x: Packed,
-    y: Packed,
-}
-
-/// Ten losses of three MLPs within `losses` of PyTorch's f64 run; gradients, norms and final weights, which PyTorch gives in
-/// f32, within 1e-5 and 1e-4.
+/// Ten losses of each model within `losses` of PyTorch's f64 run; gradients, norms and final weights, which PyTorch
+/// gives in f32, within 1e-5 and 1e-4.
 #[track_caller]
 pub fn models(executor: &dyn Evaluate, losses: Tolerance) {
     let models = load::<File>("models").models;
@@ -50,55 +47,78 @@ pub fn models(executor: &dyn Evaluate, losses: Tolerance) {
 
 fn check(model: &Model, executor: &dyn Evaluate, tolerance: Tolerance) -> Result<(), String> {
     let g = Graph::new();
+    let prediction = predict(model, &g)?;
     let batch = &model.batches[0];
-    let dtype = if model.loss == "cross_entropy" { DType::I32 } else { DType::F32 };
-    let net = mlp(&model.sizes, Activation::by_name(&model.activation)?, 0.0);
-    let prediction = net.forward(&g.input("x", &batch.x.shape));
     let loss = losses::by_pytorchs_name(&model.loss, Map::new())?;
-    let loss = loss.apply(&prediction, &g.input_of("y", &batch.y.shape, dtype));
+    let loss = match model.loss.as_str() {
+        "cross_entropy" => {
+            // each token of a text has a class of its own
+            let classes = prediction.dims().last().copied().unwrap_or(1);
+            let rows = prediction.elements() / classes.max(1);
+            let y = g.input_of("y", &batch["y"].shape, DType::I32);
+            loss.apply(&prediction.reshape(&[rows, classes]), &y.reshape(&[rows]))
+        }
+        _ => loss.apply(&prediction, &g.input("y", &batch["y"].shape)),
+    };
     let (optimizer, lr) = optimizers::by_pytorchs_name(&model.optimizer, model.optimizer_attrs.clone())?;
     let learning = Learning::new(optimizer, lr).clip(model.clip_norm.map(|max_norm| Clip::Norm { max_norm }));
     let learned = learning.record(&loss).map_err(|e| e.to_string())?;
-    // outputs are turned as PyTorch sees them, inputs as they are stored
-    let leaf = |name: &str| g.leaves().into_iter().find(|l| l.name == name);
-    let as_seen = |t: &Tensor, name: &str| match leaf(name).and_then(|l| l.seen) {
-        Some(seen) => t.transpose(&seen.order).reshape(&seen.dims),
-        None => t.clone(),
-    };
     for p in &learned.parameters {
-        g.output(&format!("grad {}", p.name), &as_seen(&p.gradient, &p.name));
-        g.output(&format!("after {}", p.name), &as_seen(&p.value, &p.name));
+        g.output(&format!("grad {}", p.name), &p.gradient);
+        g.output(&format!("after {}", p.name), &p.value);
     }
-    let stored = |(name, t): (&String, &Packed)| {
-        let values = match leaf(name).and_then(|l| l.seen.map(|seen| (l.node, seen))) {
-            Some((node, seen)) => seen.to_stored(&g.tensor(node).dims(), &narrow(t)),
-            None => narrow(t),
-        };
-        (name.clone(), values)
-    };
-    let initial = model.initial.iter().map(stored).collect();
-    let inputs: Vec<Values> = model
-        .batches
-        .iter()
-        .map(|b| Values::from([("x".to_string(), narrow(&b.x)), ("y".to_string(), narrow(&b.y))]))
-        .collect();
+    let initial = model.initial.iter().map(|(name, t)| (name.clone(), narrow(t))).collect();
+    let initial = leaves::stored(&g, &initial)?;
+    let values = |batch: &BTreeMap<String, Packed>| batch.iter().map(|(n, t)| (n.clone(), narrow(t).data)).collect();
+    let inputs: Vec<Values> = model.batches.iter().map(values).collect();
 
     let outputs = executor.run(&g, &initial, &inputs)?;
     let read = |name: &str| outputs.iter().map(|o| o[name][0]).collect::<Vec<_>>();
     compare(&read("loss"), &model.losses_f64, tolerance).map_err(|e| format!("losses: {e}"))?;
     compare(&read("grad_norm"), &model.grad_norms, Tolerance::new(2e-5, 1e-7)).map_err(|e| format!("norms: {e}"))?;
     for (name, expected) in &model.grads {
-        let actual = &outputs[0][&format!("grad {name}")];
-        compare(actual, &expected.data, Tolerance::new(1e-5, 1e-6)).map_err(|e| format!("grad {name}: {e}"))?;
+        let actual = leaves::whole(&g, name, |leaf| outputs[0].get(&format!("grad {leaf}")).cloned())?;
+        compare(&actual, &expected.data, Tolerance::new(1e-5, 1e-6)).map_err(|e| format!("grad {name}: {e}"))?;
     }
     for (name, expected) in &model.last {
-        let actual = &outputs[outputs.len() - 1][&format!("after {name}")];
-        compare(actual, &expected.data, Tolerance::new(1e-4, 1e-5)).map_err(|e| format!("final {name}: {e}"))?;
+        let last = &outputs[outputs.len() - 1];
+        let actual = leaves::whole(&g, name, |leaf| last.get(&format!("after {leaf}")).cloned())?;
+        compare(&actual, &expected.data, Tolerance::new(1e-4, 1e-5)).map_err(|e| format!("final {name}: {e}"))?;
     }
     Ok(())
 }
 
+fn predict(model: &Model, g: &Graph) -> Result<Tensor, String> {
+    let input = |name: &str, dtype: DType| {
+        let given = model.batches[0].get(name).ok_or(format!("no {name}"))?;
+        Ok::<Tensor, String>(g.input_of(name, &given.shape, dtype))
+    };
+    let (numbers, tokens) = (|| input("x", DType::F32), || input("x", DType::I32));
+    Ok(match model.architecture.as_str() {
+        "mlp" => {
+            let Layers { sizes, activation } = sized(model)?;
+            mlp(&sizes, activation, 0.0).forward(&numbers()?)
+        }
+        "transformer-classifier" => sized::<TransformerClassifier>(model)?.forward(&tokens()?),
+        "gpt" => sized::<Gpt>(model)?.forward(&tokens()?),
+        "vit" => sized::<Vit>(model)?.forward(&numbers()?),
+        "mixer" => sized::<Mixer>(model)?.forward(&numbers()?),
+        "table-net" => sized::<TableNet>(model)?.forward_mixed(&numbers()?, &input("codes", DType::I32)?),
+        other => return Err(format!("no architecture {other}")),
+    })
+}
+
+#[derive(Deserialize)]
+struct Layers {
+    sizes: Vec<usize>,
+    activation: Activation,
+}
+
+fn sized<T: DeserializeOwned>(model: &Model) -> Result<T, String> {
+    serde_json::from_value(Value::Object(model.attrs.clone())).map_err(|e| e.to_string())
+}
+
 /// The file holds the shortest decimals of f32 numbers.
-fn narrow(t: &Packed) -> Vec<f64> {
-    t.data.iter().map(|&x| x as f32 as f64).collect()
+fn narrow(t: &Packed) -> Packed {
+    Packed { shape: t.shape.clone(), data: t.data.iter().map(|&x| x as f32 as f64).collect() }
 }

@@ -1,9 +1,11 @@
+use std::collections::BTreeMap;
+
 use citius_graph::{Graph, Init, Tensor};
 use citius_nn::{Adam, Clip, Learning, LossScaling, OptimizerConfig, Sgd, mse};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Packed, load};
+use super::{Packed, leaves, load};
 use crate::compare::assert_none;
 use crate::{Evaluate, Tolerance, Values, compare};
 
@@ -12,6 +14,7 @@ struct File {
     initial: Vec<f64>,
     gradients: Vec<Vec<f64>>,
     cases: Vec<Case>,
+    muon: Vec<Matrix>,
     clipping: Vec<Clipping>,
     accumulation: Accumulation,
     scaling: Scaling,
@@ -21,6 +24,14 @@ struct File {
 struct Case {
     optimizer: String,
     attrs: Map<String, Value>,
+    params: Vec<Vec<f64>>,
+}
+
+#[derive(Deserialize)]
+struct Matrix {
+    attrs: Map<String, Value>,
+    initial: Packed,
+    gradients: Vec<Vec<f64>>,
     params: Vec<Vec<f64>>,
 }
 
@@ -84,13 +95,18 @@ pub fn optimizers(executor: &dyn Evaluate, tolerance: Tolerance) {
         let label = format!("{} {}", case.optimizer, Value::Object(case.attrs.clone()));
         failures.extend(updates(case, &file, executor, tolerance).err().map(|e| format!("{label}: {e}")));
     }
+    for (case, turned) in file.muon.iter().flat_map(|case| [(case, false), (case, true)]) {
+        let stored = if turned { "stored transposed" } else { "" };
+        let label = format!("muon {:?} {stored} {}", case.initial.shape, Value::Object(case.attrs.clone()));
+        failures.extend(matrix(case, turned, executor, tolerance).err().map(|e| format!("{label}: {e}")));
+    }
     for case in &file.clipping {
         let label = format!("clip by {} {}", case.clip, case.limit);
         failures.extend(clipping(case, executor, tolerance).err().map(|e| format!("{label}: {e}")));
     }
     failures.extend(accumulation(&file.accumulation, executor, tolerance).err().map(|e| format!("accumulation: {e}")));
     failures.extend(scaling(&file, executor, tolerance).err().map(|e| format!("loss scaling: {e}")));
-    let count = file.cases.len() + file.clipping.len() + 2;
+    let count = file.cases.len() + 2 * file.muon.len() + file.clipping.len() + 2;
     assert_none(&format!("golden optimizers on {}", executor.name()), count, failures);
 }
 
@@ -122,6 +138,27 @@ fn updates(case: &Case, file: &File, executor: &dyn Evaluate, tolerance: Toleran
     let outputs = executor.run(&g, &initial, &inputs)?;
     for (i, (outputs, expected)) in outputs.iter().zip(&case.params).enumerate() {
         compare(&outputs["after"], expected, tolerance).map_err(|e| format!("update {}: {e}", i + 1))?;
+    }
+    Ok(())
+}
+
+fn matrix(case: &Matrix, turned: bool, executor: &dyn Evaluate, tolerance: Tolerance) -> Result<(), String> {
+    let (optimizer, lr) = by_pytorchs_name("muon", case.attrs.clone())?;
+    let g = Graph::new();
+    let dims: [usize; 2] = case.initial.shape.clone().try_into().map_err(|_| "not a matrix")?;
+    let p = match turned {
+        true => g.parameter_stored_transposed("p", dims, Init::Zeros),
+        false => g.parameter("p", &dims, Init::Zeros),
+    };
+    let learning = Learning::new(optimizer, lr);
+    let learned = learning.record(&(p * g.input("g", &dims)).sum_all()).map_err(|e| e.to_string())?;
+    g.output("after", &learned.parameters[0].value);
+    let initial = leaves::stored(&g, &BTreeMap::from([("p".to_string(), case.initial.clone())]))?;
+    let inputs: Vec<Values> = case.gradients.iter().map(|d| Values::from([("g".to_string(), d.clone())])).collect();
+    let outputs = executor.run(&g, &initial, &inputs)?;
+    for (i, (outputs, expected)) in outputs.iter().zip(&case.params).enumerate() {
+        let after = leaves::whole(&g, "p", |_| outputs.get("after").cloned())?;
+        compare(&after, expected, tolerance).map_err(|e| format!("update {}: {e}", i + 1))?;
     }
     Ok(())
 }
