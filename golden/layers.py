@@ -59,6 +59,8 @@ def make():
     positions(add)
     attention(add)
     transformers(add)
+    convolutions(add)
+    pools(add)
     return {"dtype": "f64", "cases": cases}
 
 
@@ -225,6 +227,52 @@ def attention(add):
     # rows longer than a vector
     long = nn.MultiheadAttention(2, 1, batch_first=True)
     add("MultiheadAttention", long, {"x": randoms(1, 35, 2)}, call=itself, width=2, heads=1)
+
+
+def convolutions(add):
+    def conv2d(inputs, outputs, size, x, **more):
+        attrs = {key: list(value) if isinstance(value, tuple) else value for key, value in more.items()}
+        module = nn.Conv2d(inputs, outputs, size, **more)
+        add("Conv2d", module, {"x": x}, channels=[inputs, outputs], kernel=list(module.kernel_size), **attrs)
+
+    conv2d(1, 1, 1, randoms(1, 1, 1, 1))
+    conv2d(3, 5, 3, randoms(2, 3, 5, 6))
+    conv2d(2, 17, (2, 3), randoms(2, 2, 4, 5), bias=False)
+    conv2d(3, 4, 3, randoms(2, 3, 5, 5), padding=1)
+    conv2d(2, 3, 3, randoms(1, 2, 6, 7), stride=2, padding=1)
+    conv2d(2, 3, (3, 2), randoms(1, 2, 7, 6), stride=(2, 3), padding=(2, 0), dilation=(1, 2))
+    conv2d(4, 6, 3, randoms(2, 4, 4, 4), groups=2, padding=1)
+    conv2d(4, 4, 3, randoms(2, 4, 5, 4), groups=4, padding=1)
+    conv2d(2, 2, 1, randoms(1, 2, 4, 4), stride=2)
+    conv2d(1, 3, 5, randoms(3, 1, 5, 5))
+
+    def conv1d(inputs, outputs, size, x, **more):
+        add("Conv1d", nn.Conv1d(inputs, outputs, size, **more), {"x": x}, channels=[inputs, outputs], size=size, **more)
+
+    conv1d(3, 4, 3, randoms(2, 3, 7))
+    conv1d(2, 2, 2, randoms(1, 2, 6), stride=2, padding=1, bias=False)
+    conv1d(4, 4, 3, randoms(2, 4, 9), dilation=2, groups=2)
+
+    def transposed(inputs, outputs, size, x, **more):
+        module = nn.ConvTranspose2d(inputs, outputs, size, **more)
+        add("ConvTranspose2d", module, {"x": x}, channels=[inputs, outputs], kernel=list(module.kernel_size), **more)
+
+    transposed(3, 2, 3, randoms(2, 3, 4, 3))
+    transposed(2, 3, 3, randoms(1, 2, 3, 3), stride=2, padding=1, output_padding=1)
+    transposed(2, 2, 2, randoms(2, 2, 3, 2), stride=2, bias=False)
+    transposed(4, 2, 3, randoms(1, 4, 3, 3), groups=2, padding=1, dilation=2)
+
+
+def pools(add):
+    x = randoms(2, 3, 6, 5)
+    add("MaxPool2d", nn.MaxPool2d(2), {"x": x}, size=2)
+    add("MaxPool2d", nn.MaxPool2d(3, 2, 1), {"x": x}, size=3, stride=2, padding=1)
+    add("MaxPool2d", nn.MaxPool2d(3, 1), {"x": randoms(1, 17, 4, 4)}, size=3, stride=1)
+    # equal elements: the first gets the gradient
+    add("MaxPool2d", nn.MaxPool2d(2), {"x": torch.ones(1, 2, 4, 4, dtype=torch.float64)}, size=2)
+    add("AvgPool2d", nn.AvgPool2d(2), {"x": x}, size=2)
+    add("AvgPool2d", nn.AvgPool2d(3, 2, 1), {"x": x}, size=3, stride=2, padding=1)
+    add("GlobalPool", nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), {"x": x})
 
 
 def transformers(add):

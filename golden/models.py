@@ -63,18 +63,21 @@ def architectures():
         run_sized("gpt-tied", "gpt", tied, Gpt(**tied), text_batch),
         run_sized("vit", "vit", vit, Vit(**vit, patches=6), lambda: picture_batch(2)),
         run_sized("mixer", "mixer", mixer, Mixer(**mixer, patches=6), lambda: picture_batch(1)),
+        run_sized("lenet", "lenet", LENET, LeNet(**LENET), lambda: square_batch(1, 16)),
+        run_sized("vgg", "vgg", VGG, Vgg(**VGG), lambda: square_batch(2, 5)),
+        run_sized("resnet", "resnet", RESNET, resnet(RESNET), lambda: square_batch(1, 16, rows=6), lr=2e-3),
         run_sized("table", "table-net", table, TableNet(**table), table_batch, loss="mse"),
     ]
 
 
-def run_sized(name, architecture, sizes, model, batch, loss="cross_entropy"):
+def run_sized(name, architecture, sizes, model, batch, loss="cross_entropy", lr=0.05):
     with torch.no_grad():  # embeddings as large as PyTorch makes them would drown the rest
         for key, parameter in model.named_parameters():
             if "emb" in key or "tokens" in key or "positions" in key:
                 parameter.mul_(0.5)
     record = {"architecture": architecture, "attrs": sizes}
     batches = [batch() for _ in range(STEPS)]
-    return run(name, model, record, loss, "sgd", {"lr": 0.05, "momentum": 0.9}, batches, clip_norm=1.0)
+    return run(name, model, record, loss, "sgd", {"lr": lr, "momentum": 0.9}, batches, clip_norm=1.0)
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
@@ -114,14 +117,14 @@ def run(name, model, record, loss, optimizer, optimizer_attrs, batches, clip_nor
             value = LOSSES[loss](predicted, y)
             opt.zero_grad()
             value.backward()
-            first = first or {key: pack(p.grad) for key, p in model.named_parameters()}
+            first = first or {key: pack(p.grad.float()) for key, p in model.named_parameters()}
             norms.append(nn.utils.clip_grad_norm_(model.parameters(), clip_norm or float("inf")))
             opt.step()
             losses.append(value.detach())
         return torch.stack(losses), torch.stack(norms), first
 
-    exact, _, _ = steps(copy.deepcopy(model).double())
-    losses, norms, first = steps(model)
+    exact, _, first = steps(copy.deepcopy(model).double())
+    losses, norms, _ = steps(model)
     worst = ((losses.double() - exact) / exact).abs().max().item()
     assert worst < 2e-6, f"{name}: f32 strays {worst:.1e} from f64; too chaotic to be a reference"
     return record | {
@@ -129,7 +132,7 @@ def run(name, model, record, loss, optimizer, optimizer_attrs, batches, clip_nor
         "losses": values(losses),
         "losses_f64": values(exact),
         "grad_norms": values(norms),
-        "final": state(model),
+        "final": {key: pack(parameter) for key, parameter in model.named_parameters()},
     }
 
 
@@ -138,6 +141,66 @@ def mlp(sizes, activation):
     for fan_in, fan_out in zip(sizes, sizes[1:]):
         layers += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
     return nn.Sequential(*layers[:-1])
+
+
+LENET = {"inputs": 1, "size": [16, 16], "channels": [3, 4], "hidden": 6, "outputs": 3}
+VGG = {"inputs": 2, "outputs": 3, "channels": [4, 6]}
+RESNET = {"inputs": 1, "outputs": 3, "depth": "18", "stem": "cifar", "width": 2}
+
+
+class LeNet(nn.Module):
+    def __init__(self, inputs, size, channels, hidden, outputs):
+        super().__init__()
+        left = [((side - 4) // 2 - 4) // 2 for side in size]
+        self.conv1, self.conv2 = nn.Conv2d(inputs, channels[0], 5), nn.Conv2d(channels[0], channels[1], 5)
+        self.fc1, self.fc2 = nn.Linear(channels[1] * left[0] * left[1], hidden), nn.Linear(hidden, outputs)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.fc2(F.relu(self.fc1(x.flatten(1))))
+
+
+class Vgg(nn.Module):
+    def __init__(self, inputs, outputs, channels):
+        super().__init__()
+        self.stages = nn.ModuleList()
+        for width in channels:
+            stage = nn.Module()
+            stage.conv1, stage.bn1 = nn.Conv2d(inputs, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+            stage.conv2, stage.bn2 = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+            self.stages.append(stage)
+            inputs = width
+        self.fc = nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        for stage in self.stages:
+            x = F.relu(stage.bn1(stage.conv1(x)))
+            x = F.max_pool2d(F.relu(stage.bn2(stage.conv2(x))), 2)
+        return self.fc(x.mean((2, 3)))
+
+
+def resnet(sizes):
+    """torchvision's, narrowed, with the stem for small pictures."""
+    from torchvision.models.resnet import BasicBlock, ResNet
+
+    width = sizes["width"]
+
+    class Narrow(ResNet):
+        def _make_layer(self, block, planes, blocks, stride=1, dilate=False):
+            self.inplanes = width if planes == 64 else self.inplanes
+            return super()._make_layer(block, planes * width // 64, blocks, stride, dilate)
+
+    model = Narrow(BasicBlock, [2, 2, 2, 2], num_classes=sizes["outputs"])
+    model.conv1 = nn.Conv2d(sizes["inputs"], width, 3, padding=1, bias=False)
+    model.bn1, model.fc = nn.BatchNorm2d(width), nn.Linear(8 * width, sizes["outputs"])
+    model.maxpool = nn.Identity()
+    return model
+
+
+def square_batch(channels, side, rows=6):
+    x = randoms(rows, channels, side, side, dtype=torch.float32)
+    return x, x.mean((2, 3))[:, 0].gt(0).long() + (x[:, 0, 0, 0] > 0).long()
 
 
 class TransformerClassifier(nn.Module):

@@ -67,7 +67,10 @@ pub use layers::{
 };
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
-pub use models::{Frame, Gpt, LeNet, Mixer, Mlp, Network, RowShape, TableNet, TransformerClassifier, Vit, mlp};
+pub use models::{
+    Depth, Frame, Gpt, LeNet, Mixer, Mlp, Network, ResNet, RowShape, Stem, TableNet, TransformerClassifier, Vgg, Vit,
+    mlp,
+};
 pub use module::Module;
 pub use optim::{Adam, AdamW, Lamb, Lion, Muon, MuonSize, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
 pub use probes::awake_units;

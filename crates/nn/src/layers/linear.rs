@@ -125,7 +125,7 @@ mod tests {
         let g = Graph::new();
         let y = Linear::new("0", 7, 3).forward(&g.input("x", &[2, 5, 7]));
         assert_eq!(y.dims(), [2, 5, 3]);
-        assert!(g.nodes().iter().any(|n| matches!(n.op, Op::Matmul { ta: false, tb: false })), "{g}");
+        assert!(g.nodes().iter().any(|n| matches!(n.op, Op::Matmul { ta: false, tb: false, .. })), "{g}");
         let leaves = g.leaves();
         assert_eq!(leaves.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["x", "0.weight", "0.bias"]);
         assert_eq!(leaves[1].seen.as_ref().unwrap().dims, [3, 7]);

@@ -1,16 +1,18 @@
 use citius_graph::Tensor;
+use serde::{Deserialize, Serialize};
 
 use crate::{Activation, Conv2d, Dropout, Linear, Module, Pool};
 
 /// LeCun's network as it is built today: two 5×5 convolutions, each behind it relu and a 2×2 maximum, then two linear layers.
 /// `[n,c,h,w] → [n,outputs]`; parameters `conv1`, `conv2`, `fc1`, `fc2`.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LeNet {
     pub inputs: usize,
     pub size: [usize; 2],
     pub channels: [usize; 2],
     pub hidden: usize,
     pub outputs: usize,
+    #[serde(default)]
     pub dropout: f64,
 }
 

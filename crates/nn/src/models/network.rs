@@ -3,7 +3,7 @@ use std::fmt;
 use citius_graph::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::{LeNet, mlp};
+use super::{Depth, LeNet, ResNet, Stem, Vgg, Vit, mlp};
 use crate::{Activation, ByName, Module};
 
 /// What one row of a batch is, laid out one element after the other.
@@ -52,6 +52,38 @@ pub enum Network {
         #[serde(default = "lenet_hidden")]
         hidden: usize,
     },
+    /// Stages of two 3×3 convolutions.
+    Vgg {
+        #[serde(default = "vgg_channels")]
+        channels: Vec<usize>,
+    },
+    /// Residual networks of so many layers.
+    #[serde(rename = "resnet-18")]
+    Resnet18 {
+        #[serde(default = "resnet_width")]
+        width: usize,
+    },
+    #[serde(rename = "resnet-34")]
+    Resnet34 {
+        #[serde(default = "resnet_width")]
+        width: usize,
+    },
+    #[serde(rename = "resnet-50")]
+    Resnet50 {
+        #[serde(default = "resnet_width")]
+        width: usize,
+    },
+    /// A transformer over squares of a picture.
+    Vit {
+        #[serde(default = "vit_patch")]
+        patch: usize,
+        #[serde(default = "vit_width")]
+        width: usize,
+        #[serde(default = "vit_heads")]
+        heads: usize,
+        #[serde(default = "vit_layers")]
+        layers: usize,
+    },
 }
 
 fn lenet_channels() -> [usize; 2] {
@@ -61,6 +93,33 @@ fn lenet_channels() -> [usize; 2] {
 fn lenet_hidden() -> usize {
     128
 }
+
+fn vgg_channels() -> Vec<usize> {
+    vec![16, 32, 64]
+}
+
+fn resnet_width() -> usize {
+    64
+}
+
+fn vit_patch() -> usize {
+    4
+}
+
+fn vit_width() -> usize {
+    128
+}
+
+fn vit_heads() -> usize {
+    4
+}
+
+fn vit_layers() -> usize {
+    4
+}
+
+/// Sides from which a picture is large enough for a stem that leaves pixels out.
+const LARGE_PICTURE: usize = 96;
 
 impl ByName for Network {}
 
@@ -81,36 +140,55 @@ impl Network {
     /// The network for rows `[n,elements]`. `Err` says what does not fit.
     pub fn build(&self, frame: &Frame) -> Result<Box<dyn Module>, String> {
         let Frame { row, outputs, dropout, .. } = *frame;
-        match (self, row) {
-            (Network::Mlp, row) => {
-                let sizes = [&[row.elements()], &frame.hidden[..], &[outputs]].concat();
-                let net = mlp(&sizes, frame.activation, dropout);
-                Ok(Box::new(if frame.whole { net.whole() } else { net }))
-            }
-            (Network::Lenet { channels, hidden }, RowShape::Picture { channels: inputs, height, width }) => {
-                let net =
-                    LeNet { inputs, size: [height, width], channels: *channels, hidden: *hidden, outputs, dropout };
-                Ok(Box::new(OnPictures { dims: [inputs, height, width], net }))
-            }
-            (Network::Lenet { .. }, row) => Err(format!("{} needs pictures, rows are {row}", self.name())),
+        if *self == Network::Mlp {
+            let sizes = [&[row.elements()], &frame.hidden[..], &[outputs]].concat();
+            let net = mlp(&sizes, frame.activation, dropout);
+            return Ok(Box::new(if frame.whole { net.whole() } else { net }));
         }
+        let RowShape::Picture { channels: inputs, height, width: across } = row else {
+            return Err(format!("{} is for pictures, a row here is {row}; use --model mlp", self.name()));
+        };
+        let residual = |depth: Depth, width: usize| {
+            let stem = if height.min(across) < LARGE_PICTURE { Stem::Cifar } else { Stem::Imagenet };
+            Box::new(ResNet { inputs, outputs, depth, stem, width })
+        };
+        let net: Box<dyn Module> = match self {
+            Network::Mlp => unreachable!("built above"),
+            Network::Lenet { channels, hidden } => {
+                let (channels, hidden) = (*channels, *hidden);
+                Box::new(LeNet { inputs, size: [height, across], channels, hidden, outputs, dropout })
+            }
+            Network::Vgg { channels } => Box::new(Vgg { inputs, outputs, channels: channels.clone(), dropout }),
+            Network::Resnet18 { width } => residual(Depth::Eighteen, *width),
+            Network::Resnet34 { width } => residual(Depth::ThirtyFour, *width),
+            Network::Resnet50 { width } => residual(Depth::Fifty, *width),
+            &Network::Vit { patch, width, heads, layers } => {
+                Box::new(Vit { channels: inputs, patch, width, heads, layers, classes: outputs, dropout })
+            }
+        };
+        Ok(Box::new(OnPictures { dims: [inputs, height, across], net }))
     }
 
     pub fn name(&self) -> &'static str {
         match self {
             Network::Mlp => "mlp",
             Network::Lenet { .. } => "lenet",
+            Network::Vgg { .. } => "vgg",
+            Network::Resnet18 { .. } => "resnet-18",
+            Network::Resnet34 { .. } => "resnet-34",
+            Network::Resnet50 { .. } => "resnet-50",
+            Network::Vit { .. } => "vit",
         }
     }
 }
 
 /// Takes rows `[n,c·h·w]` as pictures `[n,c,h,w]`.
-struct OnPictures<M> {
+struct OnPictures {
     dims: [usize; 3],
-    net: M,
+    net: Box<dyn Module>,
 }
 
-impl<M: Module> Module for OnPictures<M> {
+impl Module for OnPictures {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let _line = x.graph().called_here();
@@ -120,5 +198,41 @@ impl<M: Module> Module for OnPictures<M> {
 
     fn describe(&self) -> String {
         self.net.describe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use citius_graph::Graph;
+
+    fn frame(row: RowShape) -> Frame {
+        let hidden = vec![16];
+        Frame { row, outputs: 10, hidden, activation: Activation::Relu, dropout: 0.1, whole: false }
+    }
+
+    #[test]
+    fn every_name_builds_for_pictures() {
+        let row = RowShape::Picture { channels: 3, height: 32, width: 32 };
+        for name in ["mlp", "lenet", "vgg", "resnet-18", "resnet-34", "resnet-50", "vit"] {
+            let network = Network::by_name(name).unwrap();
+            assert_eq!(network.name(), name);
+            let g = Graph::new();
+            let y = network.build(&frame(row)).unwrap().forward(&g.input("x", &[4, row.elements()]));
+            g.check().unwrap();
+            assert_eq!(y.dims(), [4, 10], "{name}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let flat = frame(RowShape::Flat { width: 7 });
+        let problem = Network::by_name("lenet").unwrap().build(&flat).err().unwrap();
+        assert!(problem.contains("lenet is for pictures, a row here is 7 numbers"), "{problem}");
+        assert!(Network::by_name("alexnet").unwrap_err().contains("resnet-18"));
+        let g = Graph::new();
+        let tiny = frame(RowShape::Picture { channels: 1, height: 8, width: 8 });
+        Network::by_name("lenet").unwrap().build(&tiny).unwrap().forward(&g.input("x", &[2, 64]));
+        assert!(g.check().unwrap_err().to_string().contains("at least 16×16"));
     }
 }

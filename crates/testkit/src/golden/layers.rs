@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 
 use citius_graph::{DType, Graph, Leaf, LeafKind, Mode, Tensor};
 use citius_nn::{
-    Activation, BatchNorm, Dropout2d, Embedding, Flatten, GroupNorm, Identity, InstanceNorm, LayerNorm,
-    LearnedPositions, Linear, Masks, Module, MultiheadAttention, Residual, RmsNorm, RotaryPositions,
-    SinusoidalPositions, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
-    Upsample,
+    Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose2d, Dropout2d, Embedding, Flatten, GlobalPool, GroupNorm,
+    Identity, InstanceNorm, LayerNorm, LearnedPositions, Linear, Masks, Module, MultiheadAttention, Pool, Residual,
+    RmsNorm, RotaryPositions, SinusoidalPositions, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer, Upsample,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -133,6 +133,47 @@ fn build(case: &Case, inputs: &BTreeMap<String, Tensor>) -> Result<Tensor, Strin
         "LearnedPositions" => Box::new(LearnedPositions::new("layer", attrs.size("longest")?, attrs.size("width")?)),
         "SinusoidalPositions" => Box::new(SinusoidalPositions::new(attrs.size("width")?)),
         "RotaryPositions" => Box::new(RotaryPositions::new(attrs.size("width")?).base(attrs.number("base", 10_000.0))),
+        "Conv2d" => {
+            let [inputs, outputs] = attrs.pair("channels", None)?;
+            Box::new(
+                Conv2d::new("layer", inputs, outputs, attrs.pair("kernel", None)?)
+                    .stride(attrs.pair("stride", Some(1))?)
+                    .padding(attrs.pair("padding", Some(0))?)
+                    .dilation(attrs.pair("dilation", Some(1))?)
+                    .groups(attrs.size("groups").unwrap_or(1))
+                    .bias(attrs.truth("bias", true)),
+            )
+        }
+        "Conv1d" => {
+            let [inputs, outputs] = attrs.pair("channels", None)?;
+            Box::new(
+                Conv1d::new("layer", inputs, outputs, attrs.size("size")?)
+                    .stride(attrs.size("stride").unwrap_or(1))
+                    .padding(attrs.size("padding").unwrap_or(0))
+                    .dilation(attrs.size("dilation").unwrap_or(1))
+                    .groups(attrs.size("groups").unwrap_or(1))
+                    .bias(attrs.truth("bias", true)),
+            )
+        }
+        "ConvTranspose2d" => {
+            let [inputs, outputs] = attrs.pair("channels", None)?;
+            Box::new(
+                ConvTranspose2d::new("layer", inputs, outputs, attrs.pair("kernel", None)?)
+                    .stride(attrs.pair("stride", Some(1))?)
+                    .padding(attrs.pair("padding", Some(0))?)
+                    .output_padding(attrs.pair("output_padding", Some(0))?)
+                    .dilation(attrs.pair("dilation", Some(1))?)
+                    .groups(attrs.size("groups").unwrap_or(1))
+                    .bias(attrs.truth("bias", true)),
+            )
+        }
+        "MaxPool2d" | "AvgPool2d" => {
+            let size = attrs.pair("size", None)?;
+            let pool = if case.layer == "MaxPool2d" { Pool::max(size) } else { Pool::mean(size) };
+            let stride = attrs.pair("stride", None).unwrap_or(size);
+            Box::new(pool.stride(stride).padding(attrs.pair("padding", Some(0))?))
+        }
+        "GlobalPool" => Box::new(GlobalPool),
         _ => return attending(case, inputs),
     };
     Ok(plain.forward(only()?))
@@ -204,6 +245,15 @@ impl Attrs<'_> {
         let values = self.0.get(key).and_then(Value::as_array).ok_or(format!("no {key}"))?;
         let sizes = values.iter().map(|v| v.as_u64().map(|n| n as usize)).collect::<Option<_>>();
         sizes.ok_or(format!("{key} is not whole numbers"))
+    }
+
+    /// One number for both sides, or two.
+    fn pair(&self, key: &str, default: Option<usize>) -> Result<[usize; 2], String> {
+        let one = self.size(key).ok().or(default.filter(|_| !self.0.contains_key(key)));
+        match one {
+            Some(both) => Ok([both, both]),
+            None => self.list(key)?.try_into().map_err(|_| format!("{key} is not a pair")),
+        }
     }
 
     fn number(&self, key: &str, default: f64) -> f64 {

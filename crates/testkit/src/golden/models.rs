@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use citius_graph::{DType, Graph, Tensor};
-use citius_nn::models::{Gpt, Mixer, TableNet, TransformerClassifier, Vit};
+use citius_nn::models::{Gpt, LeNet, Mixer, ResNet, TableNet, TransformerClassifier, Vgg, Vit};
 use citius_nn::{Activation, Clip, Learning, Module, mlp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -103,6 +103,9 @@ fn predict(model: &Model, g: &Graph) -> Result<Tensor, String> {
         "gpt" => sized::<Gpt>(model)?.forward(&tokens()?),
         "vit" => sized::<Vit>(model)?.forward(&numbers()?),
         "mixer" => sized::<Mixer>(model)?.forward(&numbers()?),
+        "lenet" => sized::<LeNet>(model)?.forward(&numbers()?),
+        "vgg" => sized::<Vgg>(model)?.forward(&numbers()?),
+        "resnet" => sized::<ResNet>(model)?.forward(&numbers()?),
         "table-net" => sized::<TableNet>(model)?.forward_mixed(&numbers()?, &input("codes", DType::I32)?),
         other => return Err(format!("no architecture {other}")),
     })
