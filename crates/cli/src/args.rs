@@ -86,7 +86,7 @@ pub fn on_error(text: &str) -> Result<OnError, String> {
 #[derive(Args)]
 #[command(next_help_heading = "Model and training (each has a default that fits the data)")]
 struct ModelArgs {
-    /// mlp or lenet; sizes in a file: `[model] name = "lenet"`
+    /// mlp, lenet, vgg, resnet-18, resnet-34, resnet-50 or vit; sizes in a file: `[model]`, `name = "vgg"`, …
     #[arg(long, value_parser = Network::by_name)]
     model: Option<Network>,
     /// Units of an mlp's hidden layers; `none` for a linear model

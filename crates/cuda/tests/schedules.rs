@@ -7,7 +7,7 @@ use citius_cuda::{
     render,
 };
 use citius_graph::{DType, Graph};
-use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
+use citius_nn::{Activation, Adam, LeNet, Learning, Module, cross_entropy, mlp, mse};
 use citius_plan::Plan;
 
 const ONE: Team = Team { blocks: 1, groups: 2, threads: 64 };
@@ -27,6 +27,16 @@ fn step(sizes: &[usize], batch: usize, rows: usize, bytes: bool) -> Plan {
         1 => mse(&out, &g.input("y", &[rows, 1]).gather_rows(&r)),
         _ => cross_entropy(&out, &g.input_of("y", &[rows], DType::I32).gather_rows(&r), 0.0, None),
     };
+    Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+    read_through_transposes(&citius_plan::compile(&g).unwrap())
+}
+
+/// A step of a small convolutional network.
+fn pictures() -> Plan {
+    let g = Graph::new();
+    let net = LeNet { inputs: 3, size: [20, 20], channels: [8, 12], hidden: 16, outputs: 10, dropout: 0.1 };
+    let out = net.forward(&g.input("x", &[16, 3, 20, 20]));
+    let loss = cross_entropy(&out, &g.input_of("y", &[16], DType::I32), 0.0, None);
     Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
     read_through_transposes(&citius_plan::compile(&g).unwrap())
 }
@@ -93,10 +103,17 @@ fn large_products_are_the_librarys() {
 fn sources_compile() {
     let small = step(&[10, 64, 1], 32, 10_000, false);
     let mnist = step(&[784, 128, 64, 10], 64, 60_000, true);
+    let pictures = pictures();
     let wide = step(&[1024, 1024, 1024, 10], 512, 4096, false);
     let none = Halves::default();
     for capability in [(8, 0), (9, 0)] {
-        for (plan, team) in [(&small, ONE), (&mnist, GRID), (&mnist, Team { blocks: 16, groups: 4, threads: 128 })] {
+        for (plan, team) in [
+            (&small, ONE),
+            (&pictures, ONE),
+            (&pictures, GRID),
+            (&mnist, GRID),
+            (&mnist, Team { blocks: 16, groups: 4, threads: 128 }),
+        ] {
             for timed in [false, true] {
                 let text = source(plan, &Schedule::new(plan, team), &none, timed);
                 citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{team:?} for {capability:?}: {e}"));

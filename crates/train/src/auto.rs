@@ -1,7 +1,7 @@
 //! Zero configuration: what a run is made of when nobody says otherwise, each choice with its reason.
 
 use citius_data::Task;
-use citius_nn::schedules::Cosine;
+use citius_nn::schedules::{Cosine, OneCycle};
 use citius_nn::{
     Activation, Adam, AdamW, Clip, Lamb, Lion, Loss, Muon, Network, OptimizerConfig, RmsProp, ScheduleConfig, Sgd,
 };
@@ -51,7 +51,14 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         Input::Images { .. } => true,
         Input::Rows(rows) => matches!(rows.from, RowsFrom::Pictures { .. } | RowsFrom::Cifar),
     };
-    let base = if pictures { Base::pictures() } else { Base::table(problem) };
+    let digits = matches!(problem.input, Input::Images { .. });
+    let convolves = |network: &Network| *network != Network::Mlp;
+    let base = match (&wishes.model, &wishes.hidden) {
+        _ if !pictures => Base::table(problem),
+        (Some(network), _) if convolves(network) => Base::convolution(),
+        (None, None) if !digits => Base::convolution(),
+        _ => Base::pictures(),
+    };
     let mut choices = Vec::new();
     let mut say = |what: &str, value: String, told: bool, why: &str| {
         choices.push(Choice::new(what, value, if told { AS_TOLD } else { why }));
@@ -221,6 +228,23 @@ impl Base {
             epochs: (5, 5),
             why_epochs: "enough to pass 97%",
             average: None,
+        }
+    }
+
+    /// Pictures through convolutions.
+    fn convolution() -> Base {
+        Base {
+            network: Network::Vgg { channels: vec![16, 32, 64] },
+            why_hidden: "pictures are seen through convolutions; small enough for a processor",
+            optimizer: OptimizerConfig::AdamW(AdamW::default()),
+            lr: 3e-3,
+            why_rate: "batch norm bears large steps",
+            schedule: ScheduleConfig::OneCycle(OneCycle::default()),
+            why_schedule: "warms up, and ends with fine steps",
+            steps: 8000,
+            epochs: (6, 60),
+            why_epochs: "about 8,000 steps, within 6 to 60 epochs",
+            ..Base::pictures()
         }
     }
 

@@ -86,7 +86,7 @@ wishes! {
     /// What to do about rows that cannot be read.
     on_error: OnError,
 
-    /// Of the network: `mlp`, `lenet`; or a table with `name` and its sizes.
+    /// The network by name, or a table with `name` and its sizes.
     #[serde(deserialize_with = "named")]
     model: Network,
     /// Units of an mlp's hidden layers.

@@ -41,9 +41,9 @@ impl Predictor {
         Ok(predictor)
     }
 
-    /// Names of the parameters, as [`Memory::user_view`] knows them.
+    /// Names of what the model is made of, as [`Memory::user_view`] knows them: parameters, and what layers keep beside them.
     pub fn parameters(&self) -> Vec<String> {
-        self.memory.parameters()
+        self.memory.tensors()
     }
 
     /// Names under which they are stored, some in pieces; the same while training.

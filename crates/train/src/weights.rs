@@ -1,6 +1,7 @@
-//! A copy of all parameters, as stored.
+//! A copy of all that a model is: parameters, and what layers keep beside them, such as running means. As stored.
 
 use citius_cpu::Memory;
+use citius_graph::LeafKind;
 
 use crate::step::average_name;
 
@@ -18,7 +19,9 @@ impl Weights {
     /// Copies the parameters, or their running averages.
     pub fn read_from(&mut self, memory: &Memory, average: bool) {
         for (name, values) in &mut self.tensors {
-            let found = if average { memory.get(&average_name(name)) } else { memory.get(name) };
+            // what is no parameter has no average
+            let averaged = average.then(|| memory.get(&average_name(name))).flatten();
+            let found = averaged.or_else(|| memory.get(name));
             if let Some(found) = found.filter(|found| found.len() == values.len()) {
                 values.copy_from_slice(found);
             }
@@ -39,11 +42,14 @@ impl Weights {
 }
 
 impl Weights {
-    /// Each parameter by its own name, with shape and values as a person sees them; `memory` knows how they are stored.
+    /// Each tensor by its own name, with shape and values as a person sees them; `memory` knows how they are stored.
     pub fn joined(&self, memory: &Memory) -> Vec<(String, Vec<usize>, Vec<f32>)> {
         let stored = |leaf: &str| self.tensors.iter().find(|(name, _)| name == leaf).map(|(_, v)| v.as_slice());
         let joined = |name: String| memory.joined(&name, stored).map(|(shape, values)| (name, shape, values));
-        memory.parameters().into_iter().filter_map(joined).collect()
+        let parameters = memory.parameters();
+        let kept = memory.leaves().filter(|(_, leaf)| leaf.kind == LeafKind::State).map(|(name, _)| name.to_owned());
+        let kept = kept.filter(|name| stored(name).is_some());
+        parameters.into_iter().chain(kept).filter_map(joined).collect()
     }
 
     /// The inverse; `None` where a name or a size is not what `memory` knows.

@@ -126,7 +126,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
                 const int turn = i;
                 const int k = turn;
                 const float a0 = A[row0 * 1 + (Index)k * 1];
-                const float b0_0 = B[(Index)(k + 0) * 0 + col0 * 1];
+                const float b0_0 = B[(Index)(k + 0) * 1 + col0 * 1];
                 acc[0][0] = fmaf(a0, b0_0, acc[0][0]);
             }
             if (y * 1 + 0 < 8 && x + 0 < 4 && r0 + y * 1 + 0 < r1 && c0 + x + 0 < 4) {
