@@ -14,6 +14,7 @@ import losses
 import models
 import ops
 import optimizers
+import recurrent
 import schedules
 from common import write
 
@@ -24,6 +25,7 @@ FILES = {
     "schedules": schedules.make,
     "models": models.make,
     "init": init.make,
+    "recurrent": recurrent.make,
 }
 
 

@@ -55,14 +55,15 @@ mod probes;
 mod scaling;
 pub mod schedules;
 
+pub use citius_graph::ops::recurrence::Cell;
 pub use citius_graph::{Graph, Tensor};
 pub use clip::{Clip, global_norm};
 pub use config::{ByName, name_or_table};
 pub use init::{WeightInit, gain};
-pub use layers::{Activation, Dropout, Linear, Sequential};
+pub use layers::{Activation, Dropout, Linear, Recurrent, Sequence, Sequential, gru, lstm, rnn, rnn_relu};
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
-pub use models::{Mlp, mlp};
+pub use models::{Forecaster, Mlp, forecaster, mlp};
 pub use module::Module;
 pub use optim::{Adam, AdamW, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
 pub use probes::awake_units;

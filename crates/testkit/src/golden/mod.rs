@@ -5,6 +5,7 @@ mod losses;
 mod models;
 mod ops;
 mod optimizers;
+mod recurrent;
 mod schedules;
 
 use std::path::Path;
@@ -17,6 +18,7 @@ pub use losses::losses;
 pub use models::models;
 pub use ops::ops;
 pub use optimizers::optimizers;
+pub use recurrent::recurrent;
 pub use schedules::schedules;
 
 /// A tensor in the files, row-major.
