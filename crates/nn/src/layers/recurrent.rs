@@ -1,6 +1,8 @@
 //! What RNN, GRU and LSTM share: layers on top of each other, each in one or both directions.
 
-use citius_graph::ops::recurrence::{Cell, Recurrence};
+use std::ops::Range;
+
+use citius_graph::ops::recurrence::{Cell, LANES, Recurrence, States};
 use citius_graph::{DType, Init, Tensor};
 
 use crate::{Dropout, Module};
@@ -18,6 +20,7 @@ pub struct Recurrent {
     bidirectional: bool,
     batch_first: bool,
     dropout: f64,
+    whole: bool,
 }
 
 /// What a recurrent layer gives. With D = 1 direction, or 2:
@@ -42,6 +45,7 @@ impl Recurrent {
             bidirectional: false,
             batch_first: false,
             dropout: 0.0,
+            whole: false,
         }
     }
 
@@ -74,6 +78,13 @@ impl Recurrent {
         self
     }
 
+    /// Walks all rows as one instead of in strips, which serve the cores of a processor: the same function with the same
+    /// parameters, for devices that share memory otherwise.
+    pub fn whole(mut self) -> Recurrent {
+        self.whole = true;
+        self
+    }
+
     /// Columns of the output.
     pub fn outputs(&self) -> usize {
         self.hidden * self.directions()
@@ -100,8 +111,35 @@ impl Recurrent {
         if let Some(problem) = problem {
             g.report(&self.describe(), problem);
         }
-        let (steps, rows) = (x.dims()[0], x.dims()[1]);
+        let rows = x.dims()[1];
         let lengths = lengths.map(|l| if l.dtype() == DType::F32 { l.clone() } else { l.to_f32() });
+        let lengths = lengths.as_ref();
+        let strips = self.strips(rows).into_iter().map(|strip| {
+            let (from, to) = (strip.start, strip.end);
+            let start: Vec<Tensor> = start.iter().map(|t| t.slice(1, from, to)).collect();
+            self.stack(&x.slice(1, from, to), &start, lengths.map(|l| l.slice(0, from, to)))
+        });
+        let strips: Vec<Sequence> = strips.collect();
+        let join = |part: &dyn Fn(&Sequence) -> Option<Tensor>| {
+            let parts: Vec<Tensor> = strips.iter().filter_map(part).collect();
+            (!parts.is_empty()).then(|| Tensor::concat(&parts, 1))
+        };
+        let output = join(&|s| Some(s.output.clone())).unwrap_or_else(|| x.clone());
+        let last = join(&|s| Some(s.last.clone())).unwrap_or_else(|| x.clone());
+        let output = if self.batch_first { output.transpose(&[1, 0, 2]) } else { output };
+        Sequence { output, last, cell: join(&|s| s.cell.clone()) }
+    }
+
+    /// Rows that one thread may take through all layers and back by itself: two strips of whole groups of [`LANES`].
+    fn strips(&self, rows: usize) -> Vec<Range<usize>> {
+        let half = rows.div_ceil(2).next_multiple_of(LANES);
+        if self.whole || half >= rows { vec![0..rows] } else { vec![0..half, half..rows] }
+    }
+
+    /// All layers over `x` `[T,N,in]`.
+    #[track_caller]
+    fn stack(&self, x: &Tensor, start: &[Tensor], lengths: Option<Tensor>) -> Sequence {
+        let (g, steps, rows) = (x.graph(), x.dims()[0], x.dims()[1]);
         // 1 at the steps a row has, [T·N,1]
         let has_step = lengths.as_ref().map(|l| {
             let time = g.iota(steps).reshape(&[steps, 1]).broadcast_to(&[steps, rows]);
@@ -125,10 +163,8 @@ impl Recurrent {
             }
             below = Tensor::concat(&outputs, 1);
         }
-        let output = below.reshape(&[steps, rows, self.outputs()]);
-        let output = if self.batch_first { output.transpose(&[1, 0, 2]) } else { output };
         let cell = (self.cell == Cell::Lstm).then(|| Tensor::concat(&cells, 0));
-        Sequence { output, last: Tensor::concat(&last, 0), cell }
+        Sequence { output: below.reshape(&[steps, rows, self.outputs()]), last: Tensor::concat(&last, 0), cell }
     }
 
     /// One layer in one direction over `x` `[T·N,in]`.
@@ -141,7 +177,7 @@ impl Recurrent {
         steps: usize,
         start: &[Tensor],
         lengths: Option<&Tensor>,
-    ) -> citius_graph::ops::recurrence::States {
+    ) -> States {
         let (g, gates, inputs) = (x.graph(), self.cell.gates() * self.hidden, x.dims()[1]);
         let name = |kind: &str| {
             let dot = if self.path.is_empty() { "" } else { "." };

@@ -29,6 +29,12 @@ impl Forecaster {
         self
     }
 
+    /// See [`Recurrent::whole`].
+    pub fn whole(mut self) -> Forecaster {
+        self.rnn = self.rnn.whole();
+        self
+    }
+
     /// Between layers.
     pub fn dropout(mut self, p: f64) -> Forecaster {
         self.rnn = self.rnn.dropout(p);
