@@ -46,7 +46,7 @@ def make():
 def case(cell, steps, rows, inputs, hidden, start=False, lengths=None, **options):
     layer = CELLS[cell](inputs, hidden, **options).double()
     for p in layer.parameters():
-        p.data = randoms(*p.shape, scale=0.6)
+        p.data = randoms(*p.shape, scale=min(0.6, 1.2 / hidden**0.5))
     batch_first, both = options.get("batch_first", False), options.get("bidirectional", False)
     x = randoms(*((rows, steps) if batch_first else (steps, rows)), inputs).requires_grad_()
     count = options.get("num_layers", 1) * (1 + both)

@@ -82,6 +82,12 @@ fn no_overlap(plan: &Plan) -> Result<(), String> {
 }
 
 fn inside(plan: &Plan, work: &Work) -> Result<(), String> {
+    if let Work::Recurrence(_) | Work::RecurrenceGradient(_) = work {
+        let (reads, writes) = work.touches();
+        if reads.into_iter().chain(writes).any(|id| plan.buffers[id].dtype != DType::F32) {
+            return Err("walks numbers that are not f32".into());
+        }
+    }
     let check = |o: &Operand, outer: &[usize], rows: usize, cols: usize| {
         let reach = |stride: usize, size: usize| stride * size.saturating_sub(1);
         let far = o.offset

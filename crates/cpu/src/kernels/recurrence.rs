@@ -465,7 +465,7 @@ unsafe fn multiply<V: Lanes>(
     let mut j = 0;
     macro_rules! blocks {
         ($($n:literal)*) => {
-            $(while $n <= V::ACCUMULATORS && j + $n <= columns {
+            $(while $n <= V::ACCUMULATORS && columns - j >= $n {
                 let mut sums: [V; $n] = std::array::from_fn(|i| start(j + i));
                 for k in 0..inner {
                     let x = V::load(x.add(k * LANES));

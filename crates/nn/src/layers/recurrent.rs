@@ -133,7 +133,8 @@ impl Recurrent {
     /// Rows that one thread may take through all layers and back by itself: two strips of whole groups of [`LANES`].
     fn strips(&self, rows: usize) -> Vec<Range<usize>> {
         let half = rows.div_ceil(2).next_multiple_of(LANES);
-        if self.whole || half >= rows { vec![0..rows] } else { vec![0..half, half..rows] }
+        let cut = if self.whole { rows } else { half.min(rows) };
+        [0..cut, cut..rows].into_iter().filter(|strip| strip.start == 0 || !strip.is_empty()).collect()
     }
 
     /// All layers over `x` `[T,N,in]`.
