@@ -15,6 +15,7 @@ import losses
 import models
 import ops
 import optimizers
+import recurrent
 import schedules
 from common import write
 
@@ -26,6 +27,7 @@ FILES = {
     "layers": layers.make,
     "models": models.make,
     "init": init.make,
+    "recurrent": recurrent.make,
 }
 
 

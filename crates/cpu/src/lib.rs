@@ -6,6 +6,7 @@ mod executable;
 mod interpreter;
 mod isa;
 mod kernels;
+mod lanes;
 mod math;
 mod memory;
 mod pool;

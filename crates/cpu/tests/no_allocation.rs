@@ -9,7 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use citius_cpu::{Executable, Isa, Memory, Options};
-use common::{Feeder, Training, digits, pictures, regress, table};
+use common::{Feeder, Training, digits, pictures, regress, sequences, table};
 
 struct Counting;
 
@@ -53,7 +53,8 @@ const COUNTED: u64 = 500;
 #[test]
 fn steps_do_not_allocate() {
     the_count_works();
-    for training in [regress(0.0), regress(0.2), pictures(0.0), pictures(0.2), digits(0.1), table(0.0)] {
+    for training in [regress(0.0), regress(0.2), pictures(0.0), pictures(0.2), digits(0.1), table(0.0), sequences(0.1)]
+    {
         for isa in Isa::available() {
             for threads in [1, 2] {
                 count(&training, Options { threads, isa: Some(isa) }, WARM_UP);

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use citius_cpu::{Executable, Isa, Memory, Options};
-use common::{Feeder, Training, digits, pictures, regress, table};
+use common::{Feeder, Training, digits, pictures, regress, sequences, table};
 
 const SEED: u64 = 7;
 const STEPS: u64 = 200;
@@ -13,8 +13,8 @@ const STEPS: u64 = 200;
 /// Every parameter and state, bit by bit.
 type Bits = BTreeMap<String, Vec<u32>>;
 
-fn trainings() -> [Training; 4] {
-    [regress(0.1), pictures(0.1), digits(0.1), table(0.0)]
+fn trainings() -> [Training; 5] {
+    [regress(0.1), pictures(0.1), digits(0.1), table(0.0), sequences(0.1)]
 }
 
 #[test]

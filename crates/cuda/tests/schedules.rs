@@ -7,7 +7,7 @@ use citius_cuda::{
     render,
 };
 use citius_graph::{DType, Graph};
-use citius_nn::{Activation, Adam, LeNet, Learning, Module, cross_entropy, mlp, mse};
+use citius_nn::{Activation, Adam, Cell, LeNet, Learning, Module, cross_entropy, forecaster, mlp, mse};
 use citius_plan::Plan;
 
 const ONE: Team = Team { blocks: 1, groups: 2, threads: 64 };
@@ -38,6 +38,15 @@ fn pictures() -> Plan {
     let out = net.forward(&g.input("x", &[16, 3, 20, 20]));
     let loss = cross_entropy(&out, &g.input_of("y", &[16], DType::I32), 0.0, None);
     Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+    read_through_transposes(&citius_plan::compile(&g).unwrap())
+}
+
+/// A training step of a recurrent network.
+fn recurrent_step(cell: Cell) -> Plan {
+    let g = Graph::new();
+    let out = forecaster(cell, 10, 20, 1).layers(2).whole().forward(&g.input("x", &[32, 100, 10]));
+    let loss = mse(&out, &g.input("y", &[32, 1]));
+    Learning::new(Adam::default(), 1e-2).record(&loss).unwrap();
     read_through_transposes(&citius_plan::compile(&g).unwrap())
 }
 
@@ -118,6 +127,11 @@ fn sources_compile() {
                 let text = source(plan, &Schedule::new(plan, team), &none, timed);
                 citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{team:?} for {capability:?}: {e}"));
             }
+        }
+        for cell in [Cell::Tanh, Cell::Relu, Cell::Gru, Cell::Lstm] {
+            let plan = recurrent_step(cell);
+            let text = source(&plan, &Schedule::new(&plan, Team { blocks: 16, groups: 2, threads: 128 }), &none, false);
+            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{cell:?} for {capability:?}: {e}"));
         }
         for precision in [Precision::Fp32, Precision::Bf16, Precision::Fp16] {
             let large = call_library(&wide, precision, LARGE_PRODUCT).unwrap();

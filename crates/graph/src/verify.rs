@@ -1,6 +1,6 @@
 //! The rules every graph obeys, checked after tracing and after each pass that rewrites one.
 
-use crate::ops::Op;
+use crate::ops::{Op, recurrence};
 use crate::{DType, Graph, LeafKind, Shape};
 
 impl Graph {
@@ -23,6 +23,8 @@ impl Graph {
                 Op::Windows { .. } => Some(1),
                 Op::Join { at, .. } => Some(at.len()),
                 Op::Custom { .. } => None,
+                Op::Recurrence { scan, .. } => Some(scan.inputs()),
+                Op::RecurrenceGradient { scan, arriving } => Some(2 + scan.lengths as usize + arriving.count()),
             };
             if inputs.is_some_and(|n| n != node.inputs.len()) {
                 return broken("wrong number of inputs");
@@ -75,6 +77,21 @@ impl Graph {
                 Op::Reduce { axes, .. } => axes.iter().all(|&a| node.shape.dims()[a] == 1),
                 Op::ArgMax => node.dtype == DType::I32 && shape(0).dims()[..shape(0).rank() - 1] == *node.shape.dims(),
                 Op::GatherRows | Op::ScatterRows => dtype(1) == DType::I32,
+                Op::Recurrence { scan, notes } => {
+                    let shapes: Vec<Shape> = (0..node.inputs.len()).map(|i| shape(i).clone()).collect();
+                    recurrence::fits(scan, &shapes).is_ok() && {
+                        let (rows, width) = (shape(0).dims()[0] / scan.steps, shape(1).dims()[0]);
+                        *node.shape.dims() == [recurrence::result_rows(scan, rows, width, *notes), width]
+                    }
+                }
+                Op::RecurrenceGradient { scan, .. } => {
+                    let (height, width) = (node.shape.dims()[0], shape(1).dims()[0]);
+                    height.is_multiple_of(scan.steps + 1) && {
+                        let rows = height / (scan.steps + 1);
+                        node.shape.dims()[1] == scan.cell.gradients() * width
+                            && *shape(0).dims() == [recurrence::result_rows(scan, rows, width, true), width]
+                    }
+                }
             };
             if !ok {
                 return broken("shape or dtype rule");

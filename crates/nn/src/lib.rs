@@ -55,6 +55,7 @@ mod probes;
 mod scaling;
 pub mod schedules;
 
+pub use citius_graph::ops::recurrence::Cell;
 pub use citius_graph::{Graph, Tensor};
 pub use clip::{Clip, global_norm};
 pub use config::{ByName, name_or_table};
@@ -62,14 +63,14 @@ pub use init::{WeightInit, gain};
 pub use layers::{
     Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose2d, DropPath, Dropout, Dropout2d, Embedding, Flatten,
     GlobalPool, GroupNorm, Identity, InstanceNorm, LayerNorm, LearnedPositions, Linear, Masks, MultiheadAttention,
-    Pool, Residual, RmsNorm, RotaryPositions, Sequential, SinusoidalPositions, TransformerDecoder,
-    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Upsample,
+    Pool, Recurrent, Residual, RmsNorm, RotaryPositions, Sequence, Sequential, SinusoidalPositions, TransformerDecoder,
+    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Upsample, gru, lstm, rnn, rnn_relu,
 };
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
 pub use models::{
-    Depth, Frame, Gpt, LeNet, Mixer, Mlp, Network, ResNet, RowShape, Stem, TableNet, TransformerClassifier, Vgg, Vit,
-    mlp,
+    Depth, Forecaster, Frame, Gpt, LeNet, Mixer, Mlp, Network, ResNet, RowShape, Stem, TableNet, TransformerClassifier,
+    Vgg, Vit, forecaster, mlp,
 };
 pub use module::Module;
 pub use optim::{Adam, AdamW, Lamb, Lion, Muon, MuonSize, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};

@@ -131,6 +131,8 @@ fn is_empty(work: &Work) -> bool {
         Work::Scatter(s) => s.table_rows * s.width == 0,
         Work::Random(r) => r.elements == 0,
         Work::ArgMax(a) => a.rows == 0,
+        Work::Recurrence(r) => r.rows == 0,
+        Work::RecurrenceGradient(r) => r.rows == 0,
     }
 }
 

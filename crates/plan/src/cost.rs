@@ -1,3 +1,5 @@
+use citius_graph::ops::recurrence::Scan;
+
 use crate::plan::{Buffer, Work};
 
 /// What a call costs at least.
@@ -22,6 +24,8 @@ pub fn cost(work: &Work, buffers: &[Buffer]) -> Cost {
         Work::Scatter(s) => s.rows * s.width,
         Work::Random(r) => r.elements * 12,
         Work::ArgMax(a) => a.rows * a.cols,
+        Work::Recurrence(r) => walk(&r.scan, r.rows, r.width, ACTIVATION * r.scan.cell.gates()),
+        Work::RecurrenceGradient(r) => walk(&r.scan, r.rows, r.width, 2 * r.scan.cell.slopes()),
     };
     let (mut reads, writes) = work.touches();
     reads.sort_unstable();
@@ -32,4 +36,12 @@ pub fn cost(work: &Work, buffers: &[Buffer]) -> Cost {
         _ => reads.into_iter().map(size).sum(),
     };
     Cost { flops, bytes: read + writes.into_iter().map(size).sum::<usize>() }
+}
+
+/// FLOPs of a sigmoid or hyperbolic tangent.
+const ACTIVATION: usize = 20;
+
+/// Every step multiplies the state, or the gradient of the gates, by the weights, and has so much to do for each unit.
+fn walk(scan: &Scan, rows: usize, width: usize, each: usize) -> usize {
+    scan.steps * rows * width * (2 * scan.cell.gates() * width + each)
 }

@@ -52,7 +52,7 @@ pub enum Body {
     Loop(Vec<usize>),
     /// A product; the roots are its epilogue.
     Matmul(NodeId),
-    /// Gather, scatter, random, argmax.
+    /// Gather, scatter, random, argmax, recurrence.
     Other(NodeId),
 }
 
@@ -269,6 +269,7 @@ impl Draft {
             Op::Constant(_) => vec![],
             Op::Leaf(_) | Op::Step | Op::Iota | Op::Random { .. } | Op::Join { .. } | Op::Matmul { .. } => vec![],
             Op::Reduce { .. } | Op::ArgMax | Op::GatherRows | Op::ScatterRows => vec![],
+            Op::Recurrence { .. } | Op::RecurrenceGradient { .. } => vec![],
         }
     }
 

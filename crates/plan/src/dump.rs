@@ -84,6 +84,10 @@ impl Work {
             Work::Scatter(s) => format!("scatter {}×{}", s.rows, s.width),
             Work::Random(r) => format!("random {}", r.elements),
             Work::ArgMax(a) => format!("argmax {}×{}", a.rows, a.cols),
+            Work::Recurrence(r) => format!("walk {:?} {} of {}×{}", r.scan.cell, r.scan.steps, r.rows, r.width),
+            Work::RecurrenceGradient(r) => {
+                format!("walk back {:?} {} of {}×{}", r.scan.cell, r.scan.steps, r.rows, r.width)
+            }
         }
     }
 }

@@ -26,7 +26,12 @@ pub fn form_kernels(draft: &mut Draft) {
                 let root = Root { value: id, defines: Some(id), fold: None, target: draft.whole(id, id) };
                 kernels.push(Kernel { body: Body::Matmul(id), roots: vec![root] });
             }
-            Op::GatherRows | Op::ScatterRows | Op::Random { .. } | Op::ArgMax => {
+            Op::GatherRows
+            | Op::ScatterRows
+            | Op::Random { .. }
+            | Op::ArgMax
+            | Op::Recurrence { .. }
+            | Op::RecurrenceGradient { .. } => {
                 kernels.push(Kernel { body: Body::Other(id), roots: vec![] });
             }
             Op::Reduce { kind, axes } => {

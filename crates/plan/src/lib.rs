@@ -20,8 +20,8 @@ mod verify;
 pub use compile::{CompileError, compile};
 pub use cost::Cost;
 pub use plan::{
-    ArgMax, Buffer, BufferId, Call, Deep, Fold, FoldKind, Gather, Loop, Matmul, Nest, Operand, Plan, Random, Scatter,
-    Storage, Work,
+    ArgMax, Buffer, BufferId, Call, Deep, Fold, FoldKind, Gather, Loop, Matmul, Nest, Operand, Plan, Random,
+    Recurrence, RecurrenceGradient, Scatter, Storage, Work,
 };
 pub use program::{Instr, Program, SHORT_ROW, Var};
 pub use verify::{MOST_OPERANDS, verify};

@@ -393,6 +393,38 @@ fn lower_other(draft: &Draft, id: NodeId) -> Work {
             width: node.shape.dims()[1..].iter().product(),
         }),
         Op::Random { stream } => Work::Random(Random { out, stream: *stream, elements: node.shape.elements() }),
+        Op::Recurrence { scan, notes } => {
+            let mut inputs = node.inputs.iter().map(|&i| buffer(i));
+            let mut next = || inputs.next().unwrap_or(out);
+            Work::Recurrence(Recurrence {
+                scan: *scan,
+                rows: shape(0).dims()[0] / scan.steps,
+                width: node.shape.dims()[1],
+                products: next(),
+                weights: next(),
+                biases: scan.bias.then(|| [next(), next()]),
+                start: (0..scan.starts()).map(|_| next()).collect(),
+                lengths: scan.lengths.then(&mut next),
+                out,
+                notes: *notes,
+            })
+        }
+        Op::RecurrenceGradient { scan, arriving } => {
+            let mut inputs = node.inputs.iter().map(|&i| buffer(i));
+            let mut next = || inputs.next().unwrap_or(out);
+            Work::RecurrenceGradient(RecurrenceGradient {
+                scan: *scan,
+                rows: node.shape.dims()[0] / (scan.steps + 1),
+                width: shape(1).dims()[0],
+                states: next(),
+                weights: next(),
+                lengths: scan.lengths.then(&mut next),
+                each: arriving.each.then(&mut next),
+                last: arriving.last.then(&mut next),
+                cell: arriving.cell.then(&mut next),
+                out,
+            })
+        }
         _ => {
             let cols = shape(0).dims().last().copied().unwrap_or(1);
             Work::ArgMax(ArgMax { input: buffer(node.inputs[0]), out, rows: node.shape.elements(), cols })

@@ -52,7 +52,7 @@ pub fn choose_stored(draft: &mut Draft) {
                 strided(draft, node.inputs[0]);
                 rows(draft, node.inputs[1]);
             }
-            Op::ArgMax | Op::GatherRows | Op::ScatterRows => {
+            Op::ArgMax | Op::GatherRows | Op::ScatterRows | Op::Recurrence { .. } | Op::RecurrenceGradient { .. } => {
                 store(draft, id);
                 node.inputs.iter().for_each(|&i| contiguous(draft, i));
             }

@@ -1,5 +1,6 @@
 //! What `compile` hands to an executor.
 
+use citius_graph::ops::recurrence::Scan;
 use citius_graph::{DType, Init, LeafKind, Part, Seen, Shape};
 
 use crate::cost::Cost;
@@ -58,6 +59,8 @@ pub enum Work {
     Scatter(Scatter),
     Random(Random),
     ArgMax(ArgMax),
+    Recurrence(Recurrence),
+    RecurrenceGradient(RecurrenceGradient),
 }
 
 /// Elements of a buffer as a kernel walks them: `offset + Σ outer·i + row·r + col·c`.
@@ -195,6 +198,43 @@ pub struct ArgMax {
     pub cols: usize,
 }
 
+/// A recurrent layer of `width` units walks `rows` sequences; see [`Scan`] for the slots of `out`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Recurrence {
+    pub scan: Scan,
+    pub rows: usize,
+    pub width: usize,
+    /// `[steps·rows, gates·width]`
+    pub products: BufferId,
+    /// `[width, gates·width]`
+    pub weights: BufferId,
+    pub biases: Option<[BufferId; 2]>,
+    /// h, and c of an LSTM; 0 if none is given.
+    pub start: Vec<BufferId>,
+    /// `[rows]`
+    pub lengths: Option<BufferId>,
+    pub out: BufferId,
+    /// Whether `out` has room for them behind the states.
+    pub notes: bool,
+}
+
+/// Back through the steps of a [`Recurrence`], whose `out` is `states` here. `out` is `[(steps+1)·rows, gradients·width]`: the
+/// gradients of the gates, and in the last slot those of the start: of h in the first columns, then of c.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecurrenceGradient {
+    pub scan: Scan,
+    pub rows: usize,
+    pub width: usize,
+    pub states: BufferId,
+    pub weights: BufferId,
+    pub lengths: Option<BufferId>,
+    /// Gradients that arrive: at the states of all steps, at the last, at the last cell.
+    pub each: Option<BufferId>,
+    pub last: Option<BufferId>,
+    pub cell: Option<BufferId>,
+    pub out: BufferId,
+}
+
 impl Work {
     /// (reads, writes); a loop or epilogue that updates a buffer in place names it in both.
     pub fn touches(&self) -> (Vec<BufferId>, Vec<BufferId>) {
@@ -215,6 +255,16 @@ impl Work {
             Work::Scatter(s) => (vec![s.values, s.indices], vec![s.out]),
             Work::Random(r) => (vec![], vec![r.out]),
             Work::ArgMax(a) => (vec![a.input], vec![a.out]),
+            Work::Recurrence(r) => {
+                let mut reads = vec![r.products, r.weights];
+                reads.extend(r.biases.iter().flatten().chain(&r.start).chain(&r.lengths));
+                (reads, vec![r.out])
+            }
+            Work::RecurrenceGradient(r) => {
+                let mut reads = vec![r.states, r.weights];
+                reads.extend([r.lengths, r.each, r.last, r.cell].into_iter().flatten());
+                (reads, vec![r.out])
+            }
         }
     }
 }

@@ -82,6 +82,12 @@ fn no_overlap(plan: &Plan) -> Result<(), String> {
 }
 
 fn inside(plan: &Plan, work: &Work) -> Result<(), String> {
+    if let Work::Recurrence(_) | Work::RecurrenceGradient(_) = work {
+        let (reads, writes) = work.touches();
+        if reads.into_iter().chain(writes).any(|id| plan.buffers[id].dtype != DType::F32) {
+            return Err("walks numbers that are not f32".into());
+        }
+    }
     let check = |o: &Operand, outer: &[usize], rows: usize, cols: usize| {
         let reach = |stride: usize, size: usize| stride * size.saturating_sub(1);
         let far = o.offset
@@ -127,6 +133,29 @@ fn inside(plan: &Plan, work: &Work) -> Result<(), String> {
         }
         Work::Random(r) => sizes(plan, &[(r.out, r.elements)]),
         Work::ArgMax(a) => sizes(plan, &[(a.input, a.rows * a.cols), (a.out, a.rows)]),
+        Work::Recurrence(r) => {
+            let (state, gates) = (r.rows * r.width, r.scan.cell.gates() * r.width);
+            let mut expected = vec![(r.products, r.scan.steps * r.rows * gates), (r.weights, r.width * gates)];
+            expected.extend(r.biases.iter().flatten().map(|&id| (id, gates)));
+            expected.extend(r.start.iter().map(|&id| (id, state)));
+            expected.extend(r.lengths.map(|id| (id, r.rows)));
+            let notes = r.scan.notes_at(r.rows, r.width) + r.scan.notes(r.rows, r.width);
+            let room = if r.notes { notes } else { r.scan.slots() * state };
+            if r.start.len() != r.scan.starts() {
+                return Err("a walk from a state that is not given".into());
+            }
+            sizes(plan, &expected).and_then(|()| at_least(plan, r.out, room))
+        }
+        Work::RecurrenceGradient(r) => {
+            let (state, gates) = (r.rows * r.width, r.scan.cell.gates() * r.width);
+            let columns = r.scan.cell.gradients() * r.width;
+            let mut expected = vec![(r.weights, r.width * gates), (r.out, (r.scan.steps + 1) * r.rows * columns)];
+            expected.extend(r.lengths.map(|id| (id, r.rows)));
+            expected.extend(r.each.map(|id| (id, r.scan.steps * state)));
+            expected.extend([r.last, r.cell].into_iter().flatten().map(|id| (id, state)));
+            let notes = r.scan.notes_at(r.rows, r.width) + r.scan.notes(r.rows, r.width);
+            sizes(plan, &expected).and_then(|()| at_least(plan, r.states, notes))
+        }
     }
 }
 
@@ -146,6 +175,11 @@ fn targets(operands: &[Operand], targets: &[usize]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn at_least(plan: &Plan, id: BufferId, elements: usize) -> Result<(), String> {
+    let found = plan.buffers[id].shape.elements();
+    if found >= elements { Ok(()) } else { Err(format!("b{id} has {found} elements, {elements} are used")) }
 }
 
 fn sizes(plan: &Plan, expected: &[(BufferId, usize)]) -> Result<(), String> {

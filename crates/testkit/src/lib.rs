@@ -15,6 +15,7 @@ mod cuda;
 mod evaluate;
 pub mod finite;
 pub mod golden;
+mod recurrence;
 mod reference;
 
 pub use cases::{Case, big_ops, composed, map_ops};

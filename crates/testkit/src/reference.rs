@@ -3,7 +3,7 @@
 use citius_graph::scalar::Binary;
 use citius_graph::{Graph, Leaf, LeafKind, Node, Op, Reduction, Shape, random};
 
-use crate::Values;
+use crate::{Values, recurrence};
 
 pub struct Reference {
     graph: Graph,
@@ -186,6 +186,15 @@ impl Reference {
                     result.extend_from_slice(&x(0)[row * width..][..width]);
                 }
                 result
+            }
+            Op::Recurrence { scan, .. } => {
+                let inputs: Vec<&Vec<f64>> = (0..node.inputs.len()).map(x).collect();
+                recurrence::walk(scan, &inputs, shape(0).dims()[0] / scan.steps, node.shape.dims()[1], out)
+            }
+            Op::RecurrenceGradient { scan, arriving } => {
+                let inputs: Vec<&Vec<f64>> = (0..node.inputs.len()).map(x).collect();
+                let rows = node.shape.dims()[0] / (scan.steps + 1);
+                recurrence::walk_back(scan, arriving, &inputs, rows, shape(1).dims()[0])
             }
             Op::ScatterRows => {
                 let table = node.shape.dims();

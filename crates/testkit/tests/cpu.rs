@@ -52,3 +52,8 @@ fn golden_schedules() {
 fn golden_models() {
     each(|cpu| golden::models(cpu, Tolerance::new(1e-5, 1e-7)));
 }
+
+#[test]
+fn golden_recurrent() {
+    each(|cpu| golden::recurrent(cpu, F32));
+}

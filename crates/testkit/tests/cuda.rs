@@ -63,3 +63,9 @@ fn golden_schedules() {
 fn golden_models() {
     each(|cuda| golden::models(cuda, Tolerance::new(1e-5, 1e-7)));
 }
+
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn golden_recurrent() {
+    each(|cuda| golden::recurrent(cuda, F32));
+}

@@ -38,3 +38,8 @@ fn models() {
 fn init() {
     golden::init();
 }
+
+#[test]
+fn recurrent() {
+    golden::recurrent(&Naive, EXACT);
+}

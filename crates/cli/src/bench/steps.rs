@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use citius_cpu::{Driver, Flow, Inputs, Options, Outputs, Plain, RowOrder, Slots, widest};
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
 use citius_graph::{DType, Graph, Tensor};
-use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
+use citius_nn::{Adam, Learning, cross_entropy, mse};
 use citius_plan::Plan;
 use citius_train::{Device, Engine, Machine, Workers, fill_from, row_order};
 
@@ -281,13 +281,12 @@ fn training_step(
             input("x", Some(*width), DType::U8).to_f32() * *scale as f64 + *shift as f64
         }
     };
-    let model = mlp(workload.sizes(), Activation::Relu, 0.0);
-    let output = if whole { model.whole() } else { model }.forward(&x);
+    let output = workload.forward(&x, whole);
     let loss = match &data.target {
         Target::Values { width, .. } => mse(&output, &input("y", Some(*width), DType::F32)),
         Target::Classes { .. } => cross_entropy(&output, &input("y", None, DType::I32), 0.0, None),
     };
-    Learning::new(Adam::default(), 1e-3).record(&loss).map_err(|e| e.to_string())?;
+    Learning::new(Adam::default(), workload.rate()).record(&loss).map_err(|e| e.to_string())?;
     citius_plan::compile(&g).map_err(|e| e.to_string())
 }
 

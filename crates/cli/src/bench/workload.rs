@@ -1,15 +1,16 @@
-//! The data of the workloads.
+//! The data and networks of the workloads.
 
 use std::path::Path;
 
 use citius_data::{Dataset, Features, Images, Target, image_dataset, mnist_dir};
-use citius_graph::random;
+use citius_graph::{Tensor, random};
+use citius_nn::{Activation, Cell, Module, forecaster, mlp};
 
 use super::DATA_DIR;
 
 pub const SEED: u64 = 0;
 
-/// Name, shapes and batch of `torch_bench.py`; all learn with Adam at 1e-3.
+/// Name, shapes, batch and rate of `torch_bench.py`; all learn with Adam.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
     /// 10-64-1 on 10,000 rows, mean squared error, batch 32
@@ -20,6 +21,8 @@ pub enum Workload {
     Mnist,
     /// 4096-4096-4096-4096 on 16,384 rows, cross-entropy, batch 8192: for GPUs
     Wide,
+    /// GRU 10→20 through 100 steps, then linear to 1, on 3,200 rows, mean squared error, batch 32
+    Gru,
 }
 
 impl Workload {
@@ -29,21 +32,38 @@ impl Workload {
             Workload::Tabular => "tabular",
             Workload::Mnist => "mnist",
             Workload::Wide => "wide",
+            Workload::Gru => "gru",
         }
     }
 
-    pub fn sizes(self) -> &'static [usize] {
-        match self {
+    /// Of rows of features; `whole` where wide layers are better kept in one piece.
+    pub fn forward(self, x: &Tensor, whole: bool) -> Tensor {
+        let sizes: &[usize] = match self {
             Workload::Regress => &[10, 64, 1],
             Workload::Tabular => &[100, 50, 10],
             Workload::Mnist => &[784, 128, 64, 10],
             Workload::Wide => &[4096; 4],
+            Workload::Gru => {
+                let [steps, inputs] = GRU_STEPS;
+                let model = forecaster(Cell::Gru, inputs, 20, 1);
+                let model = if whole { model.whole() } else { model };
+                return model.forward(&x.reshape(&[x.dims()[0], steps, inputs]));
+            }
+        };
+        let model = mlp(sizes, Activation::Relu, 0.0);
+        if whole { model.whole() } else { model }.forward(x)
+    }
+
+    pub fn rate(self) -> f64 {
+        match self {
+            Workload::Regress | Workload::Tabular | Workload::Mnist | Workload::Wide => 1e-3,
+            Workload::Gru => 1e-2,
         }
     }
 
     pub fn batch(self) -> usize {
         match self {
-            Workload::Regress | Workload::Tabular => 32,
+            Workload::Regress | Workload::Tabular | Workload::Gru => 32,
             Workload::Mnist => 64,
             Workload::Wide => 8192,
         }
@@ -68,6 +88,12 @@ impl Workload {
                 let target = Target::Classes { data: y, classes: 4096 };
                 Dataset::new(16_384, Features::F32 { data: x, width: 4096 }, target)
             }
+            Workload::Gru => {
+                let normal = |from: u64, n: u64| (from..from + n).map(|i| random::normal(SEED, i)).collect();
+                let width = GRU_STEPS.iter().product();
+                let x = Features::F32 { data: normal(0, 3200 * width as u64), width };
+                Dataset::new(3200, x, Target::Values { data: normal(1 << 32, 3200), width: 1 })
+            }
             Workload::Mnist => {
                 let (images, labels) = match mnist.map(Path::to_owned).or_else(found) {
                     Some(dir) => mnist_dir(&dir).map_err(|e| e.to_string())?.train,
@@ -79,6 +105,9 @@ impl Workload {
         data.map_err(|e| e.to_string())
     }
 }
+
+/// Steps of a sequence, features of a step.
+const GRU_STEPS: [usize; 2] = [100, 10];
 
 fn found() -> Option<std::path::PathBuf> {
     Some(Path::new(DATA_DIR).join("mnist")).filter(|dir| dir.is_dir())

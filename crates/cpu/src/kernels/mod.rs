@@ -8,6 +8,7 @@ mod matmul;
 #[cfg(target_arch = "x86_64")]
 mod nonzeros;
 mod random;
+mod recurrence;
 mod scatter;
 mod transpose;
 
@@ -34,6 +35,8 @@ pub enum Task {
     Scatter(scatter::ScatterTask),
     Random(random::RandomTask),
     ArgMax(argmax::ArgMaxTask),
+    Recurrence(recurrence::RecurrenceTask),
+    RecurrenceGradient(recurrence::RecurrenceGradientTask),
 }
 
 /// Batches of bytes that are listed by what is not zero, with the buffers that hold them.
@@ -73,6 +76,8 @@ impl Task {
             Work::Scatter(s) => Task::Scatter(scatter::ScatterTask::new(s)),
             Work::Random(r) => Task::Random(random::RandomTask::new(r)),
             Work::ArgMax(a) => Task::ArgMax(argmax::ArgMaxTask::new(a)),
+            Work::Recurrence(r) => Task::Recurrence(recurrence::RecurrenceTask::new(r, isa)),
+            Work::RecurrenceGradient(r) => Task::RecurrenceGradient(recurrence::RecurrenceGradientTask::new(r, isa)),
         }
     }
 
@@ -88,6 +93,8 @@ impl Task {
             Task::Scatter(t) => t.bind(pointers),
             Task::Random(t) => t.bind(pointers),
             Task::ArgMax(t) => t.bind(pointers),
+            Task::Recurrence(t) => t.bind(pointers),
+            Task::RecurrenceGradient(t) => t.bind(pointers),
         }
     }
 
@@ -103,6 +110,8 @@ impl Task {
             Task::Scatter(t) => t.units(),
             Task::Random(t) => t.units(),
             Task::ArgMax(t) => t.units(),
+            Task::Recurrence(t) => t.units(),
+            Task::RecurrenceGradient(t) => t.units(),
         }
     }
 
@@ -141,6 +150,8 @@ impl Task {
             Task::Scatter(t) => t.run(units),
             Task::Random(t) => t.run(units, context),
             Task::ArgMax(t) => t.run(units),
+            Task::Recurrence(t) => t.run(units),
+            Task::RecurrenceGradient(t) => t.run(units),
         }
     }
 }

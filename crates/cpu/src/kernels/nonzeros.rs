@@ -119,6 +119,7 @@ impl Entering {
                 })
             }
             Work::Matmul(_) | Work::Scatter(_) | Work::Random(_) | Work::ArgMax(_) => None,
+            Work::Recurrence(_) | Work::RecurrenceGradient(_) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-/// Writes `to[r][c] = from[c][r]` for `r < height`, `c < width`, both at most 16.
+/// Writes `to[r][c] = from[c][r]` for `r < height`, `c < width`, both from 1 to 16.
 ///
 /// SAFETY: lines `c < width` of `from` hold `height` values, lines `r < height` of `to` have room for `width`; the machine has
 /// AVX-512F.
@@ -16,9 +16,11 @@ pub unsafe fn turn_block(
     width: usize,
 ) {
     let mask = |n: usize| if n >= 16 { 0xFFFF } else { (1u16 << n) - 1 };
+    // always sixteen lines, so that they stay in registers: those that are not there are read as none of the last
     let mut a = [_mm512_setzero_ps(); 16];
-    for (c, line) in a.iter_mut().enumerate().take(width) {
-        *line = _mm512_maskz_loadu_ps(mask(height), from.add(c * from_line));
+    for (c, line) in a.iter_mut().enumerate() {
+        let there = if c < width { mask(height) } else { 0 };
+        *line = _mm512_maskz_loadu_ps(there, from.add(c.min(width - 1) * from_line));
     }
     // pairs of values, then pairs of pairs, within blocks of four lanes
     let mut b = [_mm512_setzero_ps(); 16];
@@ -46,7 +48,14 @@ pub unsafe fn turn_block(
         b[4 + j] = _mm512_shuffle_f32x4::<0x88>(high, high2);
         b[12 + j] = _mm512_shuffle_f32x4::<0xDD>(high, high2);
     }
-    for (r, line) in b.iter().enumerate().take(height) {
-        _mm512_mask_storeu_ps(to.add(r * to_line), mask(width), *line);
+    if (height, width) == (16, 16) {
+        for (r, line) in b.iter().enumerate() {
+            _mm512_storeu_ps(to.add(r * to_line), *line);
+        }
+        return;
+    }
+    for (r, line) in b.iter().enumerate() {
+        let there = if r < height { mask(width) } else { 0 };
+        _mm512_mask_storeu_ps(to.add(r.min(height - 1) * to_line), there, *line);
     }
 }

@@ -2,7 +2,7 @@
 
 use citius_cpu::{Driver, Flow, Inputs, Outputs, Slots};
 use citius_graph::{DType, Graph, Tensor, random};
-use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp, mse};
+use citius_nn::{Activation, Adam, Cell, Learning, Module, cross_entropy, forecaster, mlp, mse};
 use citius_plan::Plan;
 
 /// A compiled step and the rows it draws from.
@@ -67,6 +67,21 @@ pub fn table(dropout: f64) -> Training {
         plan: learned(&loss),
         x: Features::Values(uniform(7, ROWS * 100)),
         y: Targets::Classes(uniform(8, ROWS).into_iter().map(|u| (u * 10.0) as i32).collect()),
+    }
+}
+
+/// Two layers of LSTM 3→5 through 6 steps, batch 41: two strips, the last group of each with empty lanes.
+pub fn sequences(dropout: f64) -> Training {
+    let g = Graph::new();
+    let rows = g.input_of("rows", &[41], DType::I32);
+    let x = g.input("x", &[ROWS, 18]).gather_rows(&rows).reshape(&[41, 6, 3]);
+    let y = g.input("y", &[ROWS, 1]).gather_rows(&rows);
+    let loss = mse(&forecaster(Cell::Lstm, 3, 5, 1).layers(2).dropout(dropout).forward(&x), &y);
+    Training {
+        name: "sequences",
+        plan: learned(&loss),
+        x: Features::Values(uniform(9, ROWS * 18)),
+        y: Targets::Values(uniform(10, ROWS)),
     }
 }
 

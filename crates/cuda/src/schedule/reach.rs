@@ -35,6 +35,8 @@ pub fn rows(work: &Work) -> Rows {
         Work::ArgMax(a) => Rows::Fixed(a.rows),
         Work::Random(r) => Rows::Flat(r.elements),
         Work::Scatter(_) => Rows::Own,
+        Work::Recurrence(r) => Rows::Fixed(r.rows),
+        Work::RecurrenceGradient(r) => Rows::Fixed(r.rows),
     }
 }
 
@@ -96,6 +98,11 @@ pub fn stretches(work: &Work, buffer: BufferId, count: usize) -> Vec<Stretch> {
         }
         Work::Random(r) => add(r.out, even(r.elements)),
         Work::Scatter(s) => [s.values, s.indices, s.out].into_iter().for_each(|id| add(id, Stretch::WHOLE)),
+        // a sequence has a row in every step
+        Work::Recurrence(_) | Work::RecurrenceGradient(_) => {
+            let (reads, writes) = work.touches();
+            reads.into_iter().chain(writes).for_each(|id| add(id, Stretch::WHOLE));
+        }
     }
     found
 }

@@ -110,6 +110,7 @@ fn cut_fibre(plan: &Plan, fibre: &Fibre, share: usize, threads: usize) -> Cut {
         }
         Work::Scatter(s) => Cut::Own { units: s.width.div_ceil(crate::source::rows::SCATTER_COLUMNS).max(1) },
         Work::Gather(_) | Work::ArgMax(_) | Work::Random(_) => Cut::Own { units: 1 },
+        Work::Recurrence(_) | Work::RecurrenceGradient(_) => Cut::Own { units: 1 },
     }
 }
 

@@ -4,6 +4,7 @@ mod functions;
 pub mod loops;
 pub mod matmul;
 pub mod program;
+mod recurrence;
 pub mod rows;
 mod text;
 
@@ -209,6 +210,16 @@ fn emit_call(
         Work::ArgMax(a) => {
             whole_rows(text, fibre, a.rows);
             rows::argmax(text, a);
+            0
+        }
+        Work::Recurrence(r) => {
+            whole_rows(text, fibre, r.rows);
+            recurrence::walk(text, r);
+            0
+        }
+        Work::RecurrenceGradient(r) => {
+            whole_rows(text, fibre, r.rows);
+            recurrence::walk_back(text, r);
             0
         }
     }

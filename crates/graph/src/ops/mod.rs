@@ -11,6 +11,7 @@ pub mod join;
 pub mod map;
 pub mod matmul;
 pub mod max_pool;
+pub mod recurrence;
 pub mod reduce;
 pub mod reshape;
 pub mod slice;
@@ -19,6 +20,7 @@ pub mod transpose;
 pub mod windows;
 
 use map::MapDef;
+use recurrence::{Arriving, Scan};
 pub use reduce::Reduction;
 
 use crate::Tensor;
@@ -88,6 +90,16 @@ pub enum Op {
     GatherRows,
     /// Gradient of [`Op::GatherRows`]: adds rows into a table of zeros, in the order of the indices.
     ScatterRows,
+    /// A recurrent layer through all its steps: states, and with `notes` what its gradient will need.
+    Recurrence {
+        scan: Scan,
+        notes: bool,
+    },
+    /// Back through all steps: the gradients of the gates, and of the start.
+    RecurrenceGradient {
+        scan: Scan,
+        arriving: Arriving,
+    },
 }
 
 /// Hashable identity of an op, for finding equal nodes.
@@ -118,6 +130,8 @@ impl Op {
             Op::ArgMax => "argmax",
             Op::GatherRows => "gather_rows",
             Op::ScatterRows => "scatter_rows",
+            Op::Recurrence { .. } => "recurrence",
+            Op::RecurrenceGradient { .. } => "recurrence_gradient",
         }
     }
 
@@ -136,6 +150,11 @@ impl Op {
             Op::Reduce { axes, .. } => axes.iter().map(|&a| a as u64).collect(),
             Op::Step | Op::Iota | Op::Detach | Op::Cast | Op::Broadcast | Op::Reshape => vec![],
             Op::ArgMax | Op::GatherRows | Op::ScatterRows => vec![],
+            Op::Recurrence { scan, notes } => scan.words().into_iter().chain([*notes as u64]).collect(),
+            Op::RecurrenceGradient { scan, arriving } => {
+                let arriving = [arriving.each, arriving.last, arriving.cell].map(|a| a as u64);
+                scan.words().into_iter().chain(arriving).collect()
+            }
         };
         OpKey(self.name(), words)
     }
@@ -167,5 +186,7 @@ pub(crate) fn vjp(op: &Op, v: &Vjp) -> Vec<Option<Tensor>> {
         Op::Reduce { kind, .. } => reduce::vjp(v, *kind),
         Op::GatherRows => gather_rows::vjp(v),
         Op::ScatterRows => gather_rows::scatter_vjp(v),
+        Op::Recurrence { scan, notes } => recurrence::vjp(v, scan, *notes),
+        Op::RecurrenceGradient { .. } => recurrence::gradient_vjp(v),
     }
 }

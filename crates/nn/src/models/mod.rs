@@ -1,5 +1,6 @@
 //! Whole networks, one file each.
 
+mod forecaster;
 mod gpt;
 mod lenet;
 mod mixer;
@@ -12,6 +13,7 @@ mod transformer_classifier;
 mod vgg;
 mod vit;
 
+pub use forecaster::{Forecaster, forecaster};
 pub use gpt::Gpt;
 pub use lenet::LeNet;
 pub use mixer::Mixer;

@@ -1,3 +1,4 @@
+use citius_graph::ops::recurrence::{Cell, Recurrence};
 use citius_graph::{Convolution, DType, Graph, Tensor};
 
 use super::{Case, Start};
@@ -12,6 +13,7 @@ pub fn cases() -> Vec<Case> {
     convolutions(&mut cases);
     softmaxes(&mut cases);
     rows(&mut cases);
+    recurrences(&mut cases);
     others(&mut cases);
     cases
 }
@@ -246,6 +248,57 @@ fn rows(cases: &mut Vec<Case>) {
         });
         cases.push(scatter.input("rows", indices));
     }
+}
+
+/// Every cell, in both directions, from a start or from 0, with lengths or in full, read at every step or at the last.
+fn recurrences(cases: &mut Vec<Case>) {
+    for cell in [Cell::Tanh, Cell::Relu, Cell::Gru, Cell::Lstm] {
+        for variant in 0..4 {
+            for (steps, rows, width) in [(1, 1, 1), (3, 2, 2), (2, 17, 1), (3, 0, 2), (3, 33, 5), (2, 3, 21)] {
+                cases.push(recurrence(cell, [steps, rows, width], variant));
+            }
+        }
+    }
+}
+
+fn recurrence(cell: Cell, [steps, rows, width]: [usize; 3], variant: usize) -> Case {
+    let (reverse, bare) = (variant % 2 == 1, variant >= 2);
+    let gates = cell.gates() * width;
+    let lstm = cell == Cell::Lstm;
+    let mut starts = vec![Start::arbitrary("x", &[steps * rows, gates]), Start::arbitrary("u", &[width, gates])];
+    if !bare {
+        starts.extend(["b", "d"].map(|name| Start::arbitrary(name, &[gates])));
+        starts.push(Start::arbitrary("h", &[rows, width]));
+        starts.extend(lstm.then(|| Start::arbitrary("c", &[rows, width])));
+    }
+    let large = rows * width > 20;
+    let name = format!("{}{cell:?} of {steps}·{rows}·{width}, variant {variant}", if large { "large " } else { "" });
+    let case = Case::new(name, starts, |g, x| {
+        let lengths = (!bare).then(|| g.input("lengths", &[rows]));
+        let states = x[0].recurrence(&Recurrence {
+            cell,
+            reverse,
+            weights: &x[1],
+            biases: (!bare).then(|| (&x[2], &x[3])),
+            start: if bare { &[] } else { &x[4..] },
+            lengths: lengths.as_ref(),
+            steps,
+        });
+        // the last of an LSTM's cells always counts, the states at each step where a start is given
+        let read = match (&states.cell, bare) {
+            (Some(c), true) => Tensor::concat(&[states.last, c.clone()], 0),
+            (None, true) => states.last,
+            (Some(c), false) => Tensor::concat(&[states.each, c.clone()], 0),
+            (None, false) => states.each,
+        };
+        // the sum of many states of which most cancel is known less well
+        if large { read * 0.05 } else { read }
+    });
+    if bare {
+        return case;
+    }
+    // 0 (a row that never walks), short and full ones
+    case.input("lengths", &(0..rows).map(|n| (n % (steps + 1)) as f64).collect::<Vec<_>>())
 }
 
 fn others(cases: &mut Vec<Case>) {

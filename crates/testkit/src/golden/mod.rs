@@ -7,6 +7,7 @@ mod losses;
 mod models;
 mod ops;
 mod optimizers;
+mod recurrent;
 mod schedules;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ pub use losses::losses;
 pub use models::models;
 pub use ops::ops;
 pub use optimizers::optimizers;
+pub use recurrent::recurrent;
 pub use schedules::schedules;
 
 /// A tensor in the files, row-major.
