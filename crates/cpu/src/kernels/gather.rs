@@ -9,8 +9,8 @@ use citius_plan::{Gather, Plan};
 use crate::isa::Isa;
 use crate::prefetch::prefetch;
 
-/// Tables beyond this do not stay in the cache by themselves.
-const PREFETCH_FROM: usize = 1 << 19;
+/// Tables beyond this do not stay in the cache by themselves, with all that a step touches besides.
+const PREFETCH_FROM: usize = 1 << 17;
 
 pub struct GatherTask {
     work: Gather,
