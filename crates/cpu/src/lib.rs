@@ -8,6 +8,7 @@ mod isa;
 mod kernels;
 mod math;
 mod memory;
+mod pages;
 mod pool;
 mod prefetch;
 mod run;
