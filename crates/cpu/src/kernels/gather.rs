@@ -9,7 +9,7 @@ use citius_plan::{Gather, Plan};
 use crate::isa::Isa;
 use crate::prefetch::prefetch;
 
-/// Tables beyond this do not stay in the cache by themselves, with all that a step touches besides.
+/// Tables beyond this do not stay in the cache by themselves.
 const PREFETCH_FROM: usize = 1 << 17;
 
 pub struct GatherTask {
@@ -18,6 +18,8 @@ pub struct GatherTask {
     to: DType,
     isa: Isa,
     prefetch: bool,
+    /// Writes the addresses of the rows, for products that read them where they are.
+    in_place: bool,
     rows_per_unit: usize,
     table: *const u8,
     indices: *const i32,
@@ -31,6 +33,10 @@ impl GatherTask {
         let null = std::ptr::null_mut();
         GatherTask {
             prefetch: false,
+            #[cfg(target_arch = "x86_64")]
+            in_place: super::in_place::stays(plan, isa, work),
+            #[cfg(not(target_arch = "x86_64"))]
+            in_place: false,
             rows_per_unit: (1024 / work.width.max(1)).max(1),
             work: work.clone(),
             from,
@@ -59,6 +65,9 @@ impl GatherTask {
     /// SAFETY: as `Task::run`. An index outside the table reads row 0: data and tokens are checked where they enter.
     pub unsafe fn run(&self, units: Range<usize>) {
         let rows = units.start * self.rows_per_unit..(units.end * self.rows_per_unit).min(self.work.rows);
+        if self.in_place {
+            return self.addresses(rows);
+        }
         #[cfg(target_arch = "x86_64")]
         match self.isa {
             Isa::Avx512 => return self.rows_avx512(rows),
@@ -66,6 +75,14 @@ impl GatherTask {
             Isa::Portable => {}
         }
         self.rows(rows)
+    }
+
+    /// SAFETY: as `run`; a row is wider than an address.
+    unsafe fn addresses(&self, rows: Range<usize>) {
+        let row_bytes = self.work.width * self.from.bytes();
+        for r in rows {
+            *(self.out as *mut *const u8).add(r) = self.table.add(self.row(r) * row_bytes);
+        }
     }
 
     /// Rows of f32 or bytes by masked vectors; the rest as on other machines.
