@@ -4,13 +4,13 @@
 use std::ops::Range;
 
 use citius_graph::DType;
-use citius_plan::{Gather, Plan};
+use citius_plan::{Call, Gather, Plan, Work};
 
 use crate::isa::Isa;
 use crate::prefetch::prefetch;
 
-/// Tables beyond this do not stay in the cache by themselves.
-const PREFETCH_FROM: usize = 1 << 17;
+/// Tables of more than this together do not stay in the cache by themselves: each pushes out the others.
+const PREFETCH_FROM: usize = 1 << 19;
 
 pub struct GatherTask {
     work: Gather,
@@ -18,6 +18,8 @@ pub struct GatherTask {
     to: DType,
     isa: Isa,
     prefetch: bool,
+    /// Bytes of all tables that the step gathers from.
+    tables: usize,
     /// Writes the addresses of the rows, for products that read them where they are.
     in_place: bool,
     rows_per_unit: usize,
@@ -33,6 +35,7 @@ impl GatherTask {
         let null = std::ptr::null_mut();
         GatherTask {
             prefetch: false,
+            tables: tables(plan),
             #[cfg(target_arch = "x86_64")]
             in_place: super::in_place::stays(plan, isa, work),
             #[cfg(not(target_arch = "x86_64"))]
@@ -53,8 +56,7 @@ impl GatherTask {
         self.table = pointers[self.work.table];
         self.indices = pointers[self.work.indices] as *const i32;
         self.next = next(self.work.indices).map_or(std::ptr::null(), |p| p as *const i32);
-        let bytes = self.work.table_rows * self.work.width * self.from.bytes();
-        self.prefetch = bytes > PREFETCH_FROM && !self.next.is_null();
+        self.prefetch = self.tables > PREFETCH_FROM && !self.next.is_null();
         self.out = pointers[self.work.out];
     }
 
@@ -207,4 +209,12 @@ impl GatherTask {
             None => (0..width).for_each(|c| *to.add(c) = value(*from.add(c))),
         }
     }
+}
+
+fn tables(plan: &Plan) -> usize {
+    let table = |call: &Call| if let Work::Gather(g) = &call.work { Some(g.table) } else { None };
+    let mut ids: Vec<usize> = plan.calls.iter().filter_map(table).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_iter().map(|id| plan.buffers[id].shape.elements() * plan.buffers[id].dtype.bytes()).sum()
 }
