@@ -9,6 +9,7 @@ use crate::copies::Copies;
 use crate::isa::Isa;
 use crate::kernels::{self, Task};
 use crate::memory::{Aligned, Memory};
+use crate::pages::enlarge_pages;
 use crate::pool::{Barrier, Pool};
 use crate::prefetch::Wanted;
 use crate::run::{Inputs, MOST_SLOTS, Slot, Tuning, View};
@@ -197,6 +198,9 @@ impl Executable {
                     });
                 }
                 self.pointers[id] = pointer as *mut u8;
+                if self.pointers[id] != before {
+                    enlarge_pages(pointer, elements * dtype.bytes());
+                }
             } else if let Some(slot) = self.slots.iter().find(|s| s.name == *name) {
                 // it may have been bound to data of the caller's in between
                 self.pointers[id] = slot.now;

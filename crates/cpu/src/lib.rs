@@ -9,6 +9,7 @@ mod kernels;
 mod lanes;
 mod math;
 mod memory;
+mod pages;
 mod pool;
 mod prefetch;
 mod run;

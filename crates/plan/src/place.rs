@@ -9,22 +9,27 @@ const ALIGN: usize = 64;
 /// and a large one that one core fills by itself should not have to take those lines back.
 const LARGE: usize = 1 << 16;
 
+/// Waves that the bytes of a value that is not large rest after they were last read: whoever wrote there at once would have to wait
+/// for a slower thread that still reads.
+const REST: usize = 2;
+
 /// Sets the offsets of scratch buffers and returns the size of the arena.
 pub fn place_buffers(buffers: &mut [Buffer], calls: &[Call], kept: &[usize]) -> usize {
+    let size = |b: &Buffer| (b.shape.elements() * b.dtype.bytes()).max(1).next_multiple_of(ALIGN);
     let waves = calls.iter().map(|c| c.wave + 1).max().unwrap_or(0);
     let mut life: Vec<Option<(usize, usize)>> = vec![None; buffers.len()];
     for call in calls {
         let (reads, writes) = call.work.touches();
         for id in reads.into_iter().chain(writes) {
             let (first, last) = life[id].unwrap_or((call.wave, call.wave));
-            life[id] = Some((first.min(call.wave), last.max(call.wave)));
+            let rest = if size(&buffers[id]) <= LARGE { REST } else { 0 };
+            life[id] = Some((first.min(call.wave), last.max(call.wave + rest)));
         }
     }
     // results must survive the step
     kept.iter().for_each(|&id| life[id] = life[id].map(|(first, _)| (first, waves)).or(Some((0, waves))));
 
     let scratch = |b: &Buffer| matches!(b.storage, Storage::Scratch { .. });
-    let size = |b: &Buffer| (b.shape.elements() * b.dtype.bytes()).max(1).next_multiple_of(ALIGN);
     let mut todo: Vec<usize> = (0..buffers.len()).filter(|&i| scratch(&buffers[i]) && life[i].is_some()).collect();
     todo.sort_by_key(|&i| (std::cmp::Reverse(size(&buffers[i])), i));
     let mut placed: Vec<(usize, usize, usize)> = Vec::new(); // (offset, size, buffer)

@@ -4,12 +4,12 @@
 use std::ops::Range;
 
 use citius_graph::DType;
-use citius_plan::{Gather, Plan};
+use citius_plan::{Call, Gather, Plan, Work};
 
 use crate::isa::Isa;
 use crate::prefetch::prefetch;
 
-/// Tables beyond this do not stay in the cache by themselves.
+/// Tables of more than this together do not stay in the cache by themselves: each pushes out the others.
 const PREFETCH_FROM: usize = 1 << 19;
 
 pub struct GatherTask {
@@ -18,6 +18,10 @@ pub struct GatherTask {
     to: DType,
     isa: Isa,
     prefetch: bool,
+    /// Bytes of all tables that the step gathers from.
+    tables: usize,
+    /// Writes the addresses of the rows, for products that read them where they are.
+    in_place: bool,
     rows_per_unit: usize,
     table: *const u8,
     indices: *const i32,
@@ -31,6 +35,11 @@ impl GatherTask {
         let null = std::ptr::null_mut();
         GatherTask {
             prefetch: false,
+            tables: tables(plan),
+            #[cfg(target_arch = "x86_64")]
+            in_place: super::in_place::stays(plan, isa, work),
+            #[cfg(not(target_arch = "x86_64"))]
+            in_place: false,
             rows_per_unit: (1024 / work.width.max(1)).max(1),
             work: work.clone(),
             from,
@@ -47,8 +56,7 @@ impl GatherTask {
         self.table = pointers[self.work.table];
         self.indices = pointers[self.work.indices] as *const i32;
         self.next = next(self.work.indices).map_or(std::ptr::null(), |p| p as *const i32);
-        let bytes = self.work.table_rows * self.work.width * self.from.bytes();
-        self.prefetch = bytes > PREFETCH_FROM && !self.next.is_null();
+        self.prefetch = self.tables > PREFETCH_FROM && !self.next.is_null();
         self.out = pointers[self.work.out];
     }
 
@@ -59,6 +67,9 @@ impl GatherTask {
     /// SAFETY: as `Task::run`. An index outside the table reads row 0: data and tokens are checked where they enter.
     pub unsafe fn run(&self, units: Range<usize>) {
         let rows = units.start * self.rows_per_unit..(units.end * self.rows_per_unit).min(self.work.rows);
+        if self.in_place {
+            return self.addresses(rows);
+        }
         #[cfg(target_arch = "x86_64")]
         match self.isa {
             Isa::Avx512 => return self.rows_avx512(rows),
@@ -66,6 +77,14 @@ impl GatherTask {
             Isa::Portable => {}
         }
         self.rows(rows)
+    }
+
+    /// SAFETY: as `run`; a row is wider than an address.
+    unsafe fn addresses(&self, rows: Range<usize>) {
+        let row_bytes = self.work.width * self.from.bytes();
+        for r in rows {
+            *(self.out as *mut *const u8).add(r) = self.table.add(self.row(r) * row_bytes);
+        }
     }
 
     /// Rows of f32 or bytes by masked vectors; the rest as on other machines.
@@ -190,4 +209,12 @@ impl GatherTask {
             None => (0..width).for_each(|c| *to.add(c) = value(*from.add(c))),
         }
     }
+}
+
+fn tables(plan: &Plan) -> usize {
+    let table = |call: &Call| if let Work::Gather(g) = &call.work { Some(g.table) } else { None };
+    let mut ids: Vec<usize> = plan.calls.iter().filter_map(table).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_iter().map(|id| plan.buffers[id].shape.elements() * plan.buffers[id].dtype.bytes()).sum()
 }

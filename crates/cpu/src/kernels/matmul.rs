@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use citius_graph::DType;
-use citius_plan::{MOST_OPERANDS, Matmul, Operand};
+use citius_plan::{MOST_OPERANDS, Matmul, Operand, Plan};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
@@ -12,6 +12,8 @@ use crate::kernels::Found;
 use crate::kernels::loops::outer_offset;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::nonzeros::Sparse;
+#[cfg(target_arch = "x86_64")]
+use crate::x86::nonzeros::Side;
 
 pub struct MatmulTask {
     work: Matmul,
@@ -19,6 +21,9 @@ pub struct MatmulTask {
     /// For a left side of bytes, when most of them are zero.
     #[cfg(target_arch = "x86_64")]
     sparse: Option<Box<Sparse>>,
+    /// `a` leads to the addresses of the left side's rows, not to their elements.
+    #[cfg(target_arch = "x86_64")]
+    rows_in_place: Option<Side>,
     /// Rows and columns of a tile.
     tile: (usize, usize),
     /// Tiles below each other, and beside each other.
@@ -40,9 +45,14 @@ const ROWS: usize = 6;
 const COLS: usize = 16;
 
 impl MatmulTask {
-    pub fn new(work: &Matmul, isa: Isa, found: &Found) -> MatmulTask {
+    pub fn new(work: &Matmul, plan: &Plan, isa: Isa, found: &Found) -> MatmulTask {
+        #[cfg(target_arch = "x86_64")]
+        let rows_in_place = super::in_place::side_of(plan, isa, work);
         let work = with_wide_result(work.clone());
-        let kernel = Kernel::new(&work, isa);
+        #[cfg(target_arch = "x86_64")]
+        let kernel = Kernel::new(&work, isa, rows_in_place);
+        #[cfg(not(target_arch = "x86_64"))]
+        let kernel = Kernel::Compiled(isa);
         let tile = match &kernel {
             Kernel::Compiled(_) => (ROWS, COLS),
             #[cfg(target_arch = "x86_64")]
@@ -54,11 +64,13 @@ impl MatmulTask {
             Kernel::Generated(_) => Sparse::new(&work, found).map(Box::new),
         };
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = found;
+        let _ = (found, plan);
         MatmulTask {
             kernel,
             #[cfg(target_arch = "x86_64")]
             sparse,
+            #[cfg(target_arch = "x86_64")]
+            rows_in_place,
             tile,
             bands: work.m.div_ceil(tile.0),
             panels: work.n.div_ceil(tile.1),
@@ -122,7 +134,7 @@ impl MatmulTask {
         let (tile_rows, tile_cols) = self.tile;
         let (row, col) = (band * tile_rows, panel * tile_cols);
         let cols = tile_cols.min(work.n - col);
-        let mut a = self.a.add(row * work.a.row);
+        let mut a = self.a;
         let mut b = self.b.add(col);
         let mut table = [std::mem::MaybeUninit::<*mut u8>::uninit(); MOST_OPERANDS];
         for (i, o) in work.operands.iter().enumerate() {
@@ -142,7 +154,7 @@ impl MatmulTask {
             Kernel::Compiled(isa) => {
                 for n in 0..count {
                     let rows = tile_rows.min(work.m - row - n * tile_rows);
-                    compiled(*isa, work, a.add(n * tile_rows * work.a.row), b, table, rows, cols);
+                    compiled(*isa, work, a.add((row + n * tile_rows) * work.a.row), b, table, rows, cols);
                     for (i, o) in work.operands.iter().enumerate() {
                         table[i] = table[i].add(tile_rows * o.row * 4);
                     }
@@ -150,16 +162,22 @@ impl MatmulTask {
             }
             #[cfg(target_arch = "x86_64")]
             Kernel::Generated(kernel) => {
+                // where rows are given by their addresses: which ones, and how far along them
+                let left = |a: *const f32, row: usize| match self.rows_in_place {
+                    None => (a.add(row * work.a.row), 0),
+                    Some(Side::Rows) => ((self.a as *const *const f32).add(row) as *const f32, 0),
+                    Some(Side::Columns) => (self.a, row),
+                };
                 let whole = count.min((work.m - row) / tile_rows);
                 if whole > 0 {
-                    kernel.run(a, b, table, tile_rows, cols, whole);
+                    kernel.run(left(a, row), b, table, tile_rows, cols, whole);
                 }
                 if whole < count {
                     let down = whole * tile_rows;
                     for (i, o) in work.operands.iter().enumerate() {
                         table[i] = table[i].add(down * o.row * 4);
                     }
-                    kernel.run(a.add(down * work.a.row), b, table, work.m - row - down, cols, 1);
+                    kernel.run(left(a, row + down), b, table, work.m - row - down, cols, 1);
                 }
             }
         }
@@ -183,17 +201,15 @@ fn with_wide_result(work: Matmul) -> Matmul {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Kernel {
-    fn new(work: &Matmul, isa: Isa) -> Kernel {
+    fn new(work: &Matmul, isa: Isa, rows_in_place: Option<Side>) -> Kernel {
         debug_assert!(work.operands.iter().all(|o| o.dtype == DType::F32), "epilogues read and write f32");
-        #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512
-            && let Some(kernel) = crate::x86::MatmulKernel::new(work)
+            && let Some(kernel) = crate::x86::MatmulKernel::new(work, rows_in_place)
         {
             return Kernel::Generated(Box::new(kernel));
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = work;
         Kernel::Compiled(isa)
     }
 }

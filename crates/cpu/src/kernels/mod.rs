@@ -3,6 +3,8 @@
 
 mod argmax;
 mod gather;
+#[cfg(target_arch = "x86_64")]
+mod in_place;
 mod loops;
 mod matmul;
 #[cfg(target_arch = "x86_64")]
@@ -71,7 +73,7 @@ impl Task {
                 Some(task) => Task::Transpose(task),
                 None => Task::Loop(loops::LoopTask::new(l, isa)),
             },
-            Work::Matmul(m) => Task::Matmul(matmul::MatmulTask::new(m, isa, found)),
+            Work::Matmul(m) => Task::Matmul(matmul::MatmulTask::new(m, plan, isa, found)),
             Work::Gather(g) => Task::Gather(gather::GatherTask::new(g, plan, isa)),
             Work::Scatter(s) => Task::Scatter(scatter::ScatterTask::new(s)),
             Work::Random(r) => Task::Random(random::RandomTask::new(r)),

@@ -164,7 +164,7 @@ fn affine(work: &Loop) -> Option<(f32, f32)> {
 }
 
 /// How a product takes the batch `[rows, width]` in `buffer` as its left side.
-fn side(work: &Matmul, buffer: BufferId, rows: usize, width: usize) -> Option<Side> {
+pub fn side(work: &Matmul, buffer: BufferId, rows: usize, width: usize) -> Option<Side> {
     let a = &work.a;
     if a.buffer != buffer || a.offset != 0 || !work.outer.is_empty() || !work.deep.is_empty() || work.b.buffer == buffer
     {

@@ -254,14 +254,30 @@ impl Asm {
     }
 
     /// Combines all lanes by a fixed tree; every lane of `r` ends up with the result.
+    /// Uses mask [`SCRATCH`].
     pub fn across(&mut self, kind: FoldKind, r: u8, temp: u8) {
-        for (shuffle, order) in [(SHUFFLE_BLOCKS, 0x4E), (SHUFFLE_BLOCKS, 0xB1)] {
-            self.evex(shuffle, temp, r, Rm::Zmm(r), 0, false, Some(order));
-            self.fold(kind, r, temp, 0);
+        let combine = match kind {
+            FoldKind::Sum => ADD,
+            FoldKind::Max => MAX,
+        };
+        if kind == FoldKind::Max {
+            self.compare(SCRATCH, r, Rm::Zmm(r), UNORDERED);
+        }
+        for order in [0x4E, 0xB1] {
+            self.evex(SHUFFLE_BLOCKS, temp, r, Rm::Zmm(r), 0, false, Some(order));
+            self.three(combine, r, r, Rm::Zmm(temp));
         }
         for order in [0x4E, 0xB1] {
             self.evex(PERMUTE_IN_BLOCKS, temp, 0, Rm::Zmm(r), 0, false, Some(order));
-            self.fold(kind, r, temp, 0);
+            self.three(combine, r, r, Rm::Zmm(temp));
+        }
+        if kind == FoldKind::Max {
+            // not-a-number in any lane wins; there hardly ever is one
+            let none = self.label();
+            self.test_mask(SCRATCH);
+            self.jump_if_zero(none);
+            self.spread(r, Rm::Const(f32::NAN));
+            self.place(none);
         }
     }
 
@@ -389,6 +405,11 @@ impl Asm {
             true => self.code.extend([0xC5, inverted, 0x92, 0xC0 | k << 3 | r]),
             false => self.code.extend([0xC4, 0xC1, 0x78, 0x92, 0xC0 | k << 3 | r & 7]),
         }
+    }
+
+    /// Zero if no lane of `k` is set.
+    pub fn test_mask(&mut self, k: u8) {
+        self.code.extend([0xC5, 0xF8, 0x98, 0xC0 | k << 3 | k]);
     }
 
     // ---- general registers

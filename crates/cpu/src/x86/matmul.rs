@@ -8,9 +8,10 @@ use citius_plan::{Instr, Matmul, Var};
 use super::asm::Gpr::*;
 use super::asm::*;
 use super::code::Code;
+use super::nonzeros::Side;
 use super::program::{Emitter, Operands, OutOfRegisters, Registers};
 
-type Entry = unsafe extern "sysv64" fn(a: *const f32, b: *const f32, table: *const *mut u8, bands: usize);
+type Entry = unsafe extern "sysv64" fn(a: *const f32, b: *const f32, table: *const *mut u8, bands: usize, along: usize);
 
 pub struct MatmulKernel {
     rows: usize,
@@ -33,8 +34,9 @@ const SHORT: usize = 12;
 const K_TAIL: u8 = 3;
 
 impl MatmulKernel {
-    /// `None` where generated code has no answer (a strided epilogue operand, distances beyond 2 GiB).
-    pub fn new(work: &Matmul) -> Option<MatmulKernel> {
+    /// `None` where generated code has no answer (a strided epilogue operand, distances beyond 2 GiB). Rows of A `in_place` are
+    /// given by their addresses.
+    pub fn new(work: &Matmul, in_place: Option<Side>) -> Option<MatmulKernel> {
         let far = |stride: usize, count: usize| stride * count * 4 >= i32::MAX as usize;
         let evenly = work.operands.iter().all(|o| (o.col <= 1 || work.n == 1) && o.dtype == DType::F32);
         let near = !far(work.a.row, 32) && !far(work.a.col, work.k) && !far(work.b.row, work.k);
@@ -45,13 +47,16 @@ impl MatmulKernel {
             return None;
         }
         let lanes_follow_rows = work.operands.iter().all(|o| o.row <= 1);
+        if in_place.is_some() && (work.n == 1 || work.operands.len() == POINTERS.len()) {
+            return None;
+        }
         let dots = work.deep.is_empty()
             && work.n == 1
             && work.m > 1
             && work.a.col == 1
             && work.b.row == 1
             && lanes_follow_rows;
-        let (rows, cols) = if dots { (LANES, 1) } else { tile(work)? };
+        let (rows, cols) = if dots { (LANES, 1) } else { tile(work, in_place)? };
         let mut bytes = Vec::new();
         let mut offsets = [[0; 2]; 2];
         for (band, height) in [rows, work.m % rows].into_iter().enumerate() {
@@ -60,8 +65,11 @@ impl MatmulKernel {
                     continue;
                 }
                 let mut asm = Asm::default();
-                let made =
-                    if dots { generate_dots(&mut asm, work, height) } else { generate(&mut asm, work, height, width) };
+                let made = if dots {
+                    generate_dots(&mut asm, work, height)
+                } else {
+                    generate(&mut asm, work, in_place, height, width)
+                };
                 made.ok()?;
                 offsets[band][panel] = bytes.len();
                 bytes.extend(asm.finish());
@@ -82,15 +90,24 @@ impl MatmulKernel {
     /// `bands` tiles below each other.
     ///
     /// SAFETY: `a`, `b` and the table point at the first tile's first elements; the tiles are whole ones, or one is the last of
-    /// its band or panel.
-    pub unsafe fn run(&self, a: *const f32, b: *const f32, table: &[*mut u8], rows: usize, cols: usize, bands: usize) {
+    /// its band or panel. Where A's rows are in place, `a` points at the addresses of those that the tile reads, and `along` is
+    /// the first element of each.
+    pub unsafe fn run(
+        &self,
+        (a, along): (*const f32, usize),
+        b: *const f32,
+        table: &[*mut u8],
+        rows: usize,
+        cols: usize,
+        bands: usize,
+    ) {
         let entry = self.entries[(rows != self.rows) as usize][(cols != self.cols) as usize];
-        entry(a, b, table.as_ptr(), bands)
+        entry(a, b, table.as_ptr(), bands, 4 * along)
     }
 }
 
 /// Rows and columns of a tile: as many accumulators as the epilogue leaves room for, in a shape that divides the result well.
-fn tile(work: &Matmul) -> Option<(usize, usize)> {
+fn tile(work: &Matmul, in_place: Option<Side>) -> Option<(usize, usize)> {
     let needed = epilogue_registers(work)?;
     let vectors = work.n.div_ceil(LANES);
     let mut best: Option<(f64, usize, usize)> = None;
@@ -98,6 +115,8 @@ fn tile(work: &Matmul) -> Option<(usize, usize)> {
         // registers: accumulators, a vector of B each, one or two spread elements of A
         let spare = 32usize.saturating_sub(wide + 2);
         let most = (spare / wide).min((32 - needed.min(31)) / wide).min(24);
+        // a register for each row's address
+        let most = if in_place == Some(Side::Rows) { most.min(POINTERS.len() - work.operands.len()) } else { most };
         if most == 0 {
             continue;
         }
@@ -158,27 +177,48 @@ impl Operands for At<'_> {
     }
 }
 
-/// Saves registers, loads the operands' pointers, and runs `tile` once for each band. `tile` says how far it moved `rdi` and
-/// `rsi`.
+/// Saves registers, loads the operands' pointers, and runs `tile` once for each band. `tile` says how far it moved A's register and
+/// `rsi`. A's register is `rdi`; where its rows are in place, `rdx` walks their addresses and `rdi` is how far along them we are.
 fn each_band(
     asm: &mut Asm,
     work: &Matmul,
+    in_place: Option<Side>,
     rows: usize,
     tile: impl Fn(&mut Asm) -> Result<(i32, i32), OutOfRegisters>,
 ) -> Result<(), OutOfRegisters> {
+    let addresses = match in_place {
+        None => 0,
+        Some(Side::Rows) => rows,
+        Some(Side::Columns) => 1,
+    };
     // counters of the axes around k are taken from the end
     let saved = match work.deep.is_empty() {
-        true => &SAVED[..work.operands.len().saturating_sub(4).min(SAVED.len())],
+        true => &SAVED[..(work.operands.len() + addresses).saturating_sub(4).min(SAVED.len())],
         false => &SAVED[..],
     };
     saved.iter().for_each(|&r| asm.push(r));
+    asm.copy_gpr(Rax, R8);
     for (i, &r) in POINTERS.iter().enumerate().take(work.operands.len()) {
         asm.load_gpr(r, Mem::at(Rdx, 8 * i as i32));
+    }
+    if in_place.is_some() {
+        asm.copy_gpr(Rdx, Rdi);
+        asm.copy_gpr(Rdi, Rax);
     }
     let again = asm.label();
     asm.place(again);
     let (a_moved, b_moved) = tile(asm)?;
-    asm.add(Rdi, (rows * work.a.row * 4) as i32 - a_moved);
+    match in_place {
+        None => asm.add(Rdi, (rows * work.a.row * 4) as i32 - a_moved),
+        Some(Side::Rows) => {
+            asm.add(Rdx, 8 * rows as i32);
+            asm.add(Rdi, -a_moved);
+        }
+        Some(Side::Columns) => {
+            asm.add(Rdx, -a_moved);
+            asm.add(Rdi, 4 * rows as i32);
+        }
+    }
     asm.add(Rsi, -b_moved);
     for (o, &r) in work.operands.iter().zip(&POINTERS) {
         asm.add(r, (rows * o.row * 4) as i32);
@@ -190,15 +230,27 @@ fn each_band(
     Ok(())
 }
 
-fn generate(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Result<(), OutOfRegisters> {
+fn generate(
+    asm: &mut Asm,
+    work: &Matmul,
+    in_place: Option<Side>,
+    rows: usize,
+    cols: usize,
+) -> Result<(), OutOfRegisters> {
     if !cols.is_multiple_of(LANES) {
         asm.set(Rax, (1 << (cols % LANES)) - 1);
         asm.mask_from(TAIL, Rax);
     }
-    each_band(asm, work, rows, |asm| generate_tile(asm, work, rows, cols))
+    each_band(asm, work, in_place, rows, |asm| generate_tile(asm, work, in_place, rows, cols))
 }
 
-fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Result<(i32, i32), OutOfRegisters> {
+fn generate_tile(
+    asm: &mut Asm,
+    work: &Matmul,
+    in_place: Option<Side>,
+    rows: usize,
+    cols: usize,
+) -> Result<(i32, i32), OutOfRegisters> {
     let wide = cols.div_ceil(LANES);
     let partial = !cols.is_multiple_of(LANES);
     let accumulator = |i: usize, j: usize| (i * wide + j) as u8;
@@ -208,13 +260,26 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
 
     let (a_row, a_col) = ((work.a.row * 4) as i32, (work.a.col * 4) as i32);
     let b_row = (work.b.row * 4) as i32;
+    // registers for addresses: after those of the operands
+    let address = |i: usize| POINTERS[work.operands.len() + i];
+    if in_place == Some(Side::Rows) {
+        (0..rows).for_each(|i| asm.load_gpr(address(i), Mem::at(Rdx, 8 * i as i32)));
+    }
+    let along = |base: Gpr, element: usize| Mem { base, index: Some((Rdi, 0)), disp: 4 * element as i32 };
     let step = |asm: &mut Asm, u: usize| {
+        if in_place == Some(Side::Columns) {
+            asm.load_gpr(address(0), Mem::at(Rdx, 8 * u as i32));
+        }
         for j in 0..wide {
             let m = Mem::at(Rsi, u as i32 * b_row + (j * LANES * 4) as i32);
             asm.load(b_register(j), m, if partial && j + 1 == wide { TAIL } else { 0 });
         }
         for i in 0..rows {
-            let m = Mem::at(Rdi, i as i32 * a_row + u as i32 * a_col);
+            let m = match in_place {
+                None => Mem::at(Rdi, i as i32 * a_row + u as i32 * a_col),
+                Some(Side::Rows) => along(address(i), u),
+                Some(Side::Columns) => along(address(0), i),
+            };
             if wide == 1 {
                 asm.three(FMA231, accumulator(i, 0), b_register(0), Rm::Spread(m));
                 continue;
@@ -246,7 +311,10 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
         asm.set(Rax, (work.k / unroll) as i32);
         asm.place(again);
         (0..unroll).for_each(|u| step(asm, u));
-        asm.add(Rdi, unroll as i32 * a_col);
+        match in_place {
+            None | Some(Side::Rows) => asm.add(Rdi, unroll as i32 * a_col),
+            Some(Side::Columns) => asm.add(Rdx, 8 * unroll as i32),
+        }
         asm.add(Rsi, unroll as i32 * b_row);
         asm.subtract(Rax, 1);
         asm.jump_if_not_zero(again);
@@ -254,7 +322,8 @@ fn generate_tile(asm: &mut Asm, work: &Matmul, rows: usize, cols: usize) -> Resu
     let rest = if work.k > unroll { work.k % unroll } else { work.k };
     (0..rest).for_each(|u| step(asm, u));
     let moved = (work.k - rest) as i32;
-    let mut moved = (moved * a_col, moved * b_row);
+    let a_step = if in_place == Some(Side::Columns) { 8 } else { a_col };
+    let mut moved = (moved * a_step, moved * b_row);
     for (deep, counter, again) in turns.into_iter().rev() {
         let (a, b) = ((deep.a * 4) as i32, (deep.b * 4) as i32);
         asm.add(Rdi, a - moved.0);
@@ -325,7 +394,7 @@ fn generate_dots(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(), OutOfR
         asm.set(Rax, (1 << rest) - 1);
         asm.mask_from(K_TAIL, Rax);
     }
-    each_band(asm, work, rows, |asm| dots_tile(asm, work, rows))
+    each_band(asm, work, None, rows, |asm| dots_tile(asm, work, rows))
 }
 
 fn dots_tile(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(i32, i32), OutOfRegisters> {
