@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use citius_graph::{DType, LeafKind, Shape};
 use citius_plan::{Buffer, Plan, Storage};
 
-use crate::copies::Copies;
+use crate::copies::{self, Copies, Own};
 use crate::isa::Isa;
 use crate::kernels::{self, Task};
 use crate::memory::{Aligned, Memory};
@@ -13,7 +13,7 @@ use crate::pages::enlarge_pages;
 use crate::pool::{Barrier, Pool};
 use crate::prefetch::Wanted;
 use crate::run::{Inputs, MOST_SLOTS, Slot, Tuning, View};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Span};
 
 /// More would only wait for each other.
 const MOST_THREADS: usize = 256;
@@ -60,6 +60,8 @@ pub struct Executable {
     /// Where the outputs are.
     pub(crate) views: Vec<View>,
     pub(crate) slots: Vec<Slot>,
+    /// The same of each thread but 0, where it has copies.
+    pub(crate) own: Vec<Own>,
     /// The tasks point where `pointers` do.
     bound: bool,
     /// The plan's calls, then those on copies.
@@ -127,7 +129,8 @@ impl Executable {
         let mut tasks = kernels::tasks(&plan, isa);
         let mut schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
-        schedules.iter_mut().for_each(|s| s.complete(&tasks, &|task| copies.touches(&plan, task)));
+        let inputs: Vec<Span> = copies::inputs(&plan).map(|id| copies::original(&plan, id)).collect();
+        schedules.iter_mut().for_each(|s| s.complete(&tasks, &inputs, &|task| copies.touches(&plan, task)));
         Ok(Executable {
             isa,
             _arena: arena,
@@ -138,6 +141,7 @@ impl Executable {
             pointers,
             views: Vec::new(),
             slots: Vec::new(),
+            own: Vec::new(),
             bound: false,
             tasks,
             copies,
@@ -237,13 +241,17 @@ impl Executable {
             let now = self.pointers[id];
             self.slots.iter().find(|s| s.now == now).map(|s| s.next as *const u8)
         };
+        let filled = |id: usize| self.slots.iter().any(|s| s.now == self.pointers[id]);
+        let bound: Vec<usize> = copies::inputs(&self.plan).filter(|id| !filled(*id)).collect();
         let own = self.plan.calls.len();
         for (i, task) in self.tasks.iter_mut().enumerate() {
             match i.checked_sub(own) {
                 None => task.bind(&self.pointers, &next),
-                Some(n) => task.bind(&self.copies.pointers(n, &self.pointers), &next),
+                Some(n) => task.bind(&self.copies.pointers(n, &self.pointers, &bound), &next),
             }
         }
+        let threads = 1..self.schedules.len();
+        self.own = threads.map(|thread| self.copies.own(thread, &self.slots, &self.pointers)).collect();
         Ok(())
     }
 

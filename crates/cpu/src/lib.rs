@@ -21,5 +21,5 @@ mod x86;
 pub use executable::{CpuError, Executable, Options};
 pub use isa::Isa;
 pub use memory::{Leaf, Memory};
-pub use run::{Driver, Flow, Inputs, Outputs, RowOrder, Slots, Staging, View};
+pub use run::{Batch, Driver, Flow, Inputs, Outputs, RowOrder, Slots, Staging, View};
 pub use widest::{Plain, widest};

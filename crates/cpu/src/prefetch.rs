@@ -15,10 +15,10 @@ pub(crate) fn prefetch(start: *const u8, bytes: usize) {
     let _ = (start, bytes);
 }
 
-/// Bytes the feeding thread will read before the next step; asked for a few at a time between kernels, as all at once would wait
+/// Bytes that will be read to fill in the next step's batch; asked for a few at a time between kernels, as all at once would wait
 /// for the processor's few outstanding misses.
 pub(crate) struct Wanted {
-    /// Touched by the feeding thread alone.
+    /// Changed by the feeding thread alone, while the others wait.
     ranges: UnsafeCell<Vec<(*const u8, usize)>>,
 }
 
@@ -30,12 +30,12 @@ impl Wanted {
         Wanted { ranges: UnsafeCell::new(Vec::with_capacity(MOST)) }
     }
 
-    /// SAFETY: called by the feeding thread alone.
+    /// SAFETY: called by the feeding thread while the others wait.
     pub unsafe fn clear(&self) {
         (*self.ranges.get()).clear();
     }
 
-    /// SAFETY: called by the feeding thread alone.
+    /// SAFETY: called by the feeding thread while the others wait.
     pub unsafe fn add(&self, bytes: &[u8]) {
         let ranges = &mut *self.ranges.get();
         if ranges.len() < MOST {
@@ -45,7 +45,7 @@ impl Wanted {
 
     /// Asks for part `n` of `of`.
     ///
-    /// SAFETY: called by the feeding thread alone.
+    /// SAFETY: nobody adds to them meanwhile.
     #[inline]
     pub unsafe fn ask(&self, n: usize, of: usize) {
         let ranges = &*self.ranges.get();

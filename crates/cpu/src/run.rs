@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use citius_graph::DType;
 
+use crate::copies::Own;
 use crate::executable::{CpuError, Executable};
 use crate::kernels::Context;
 use crate::memory::Memory;
@@ -36,6 +37,10 @@ pub trait Driver {
     fn fill(&mut self, _step: u64, _slots: &mut Slots) -> Flow {
         Flow::Continue
     }
+    /// What [`Driver::fill`] has left to the threads ([`Slots::leave`]).
+    fn left(&self) -> Option<&dyn Batch> {
+        None
+    }
     /// After each step.
     fn after(&mut self, step: u64, outputs: &Outputs) -> Flow;
 }
@@ -51,6 +56,12 @@ pub struct RowOrder {
     pub low_bits: u32,
     pub rounds: u32,
     pub keys: [[u32; 4]; 12],
+}
+
+/// A batch that every thread can write for itself: twice from memory costs less than once from core to core.
+pub trait Batch: Sync {
+    /// Fills the inputs of a step, the same bytes in whoever's slots. It must not panic.
+    fn write(&self, slots: &mut Slots);
 }
 
 /// Data that stays the same for a run, by input name.
@@ -101,7 +112,10 @@ pub struct Slots<'a> {
     ahead: bool,
     /// A bit for each slot that was handed out: never twice.
     taken: u128,
-    wanted: &'a Wanted,
+    /// `None`: not the feeding thread's.
+    wanted: Option<&'a Wanted>,
+    may_leave: bool,
+    left: bool,
 }
 
 /// Inputs that can be filled for a step: the bits of `taken`.
@@ -118,21 +132,39 @@ pub(crate) struct Slot {
     pub fed: Cell<bool>,
 }
 
+impl Slot {
+    /// The same input at another place.
+    pub fn at(&self, now: *mut u8) -> Slot {
+        let (name, next, fed) = (self.name.clone(), std::ptr::null_mut(), Cell::new(false));
+        Slot { name, now, next, fed, ..*self }
+    }
+}
+
 impl<'a> Slots<'a> {
-    fn new(slots: &'a [Slot], wanted: &'a Wanted, ahead: bool) -> Slots<'a> {
-        Slots { slots, ahead, taken: 0, wanted }
+    fn new(slots: &'a [Slot], wanted: Option<&'a Wanted>, ahead: bool) -> Slots<'a> {
+        Slots { slots, ahead, taken: 0, wanted, may_leave: false, left: false }
     }
 
-    /// Bytes that [`Driver::fill`] will read for the next step: memory is asked for them while this step runs.
+    /// Bytes that will be read to fill in the next step's batch: memory is asked for them while this step runs.
     pub fn will_read(&mut self, bytes: &[u8]) {
-        // SAFETY: a driver is called on the feeding thread.
-        unsafe { self.wanted.add(bytes) };
+        if let Some(wanted) = self.wanted {
+            // SAFETY: given to the feeding thread alone, while the others wait.
+            unsafe { wanted.add(bytes) };
+        }
+    }
+
+    /// Asks to leave the slots as they are, and has every thread that reads them write [`Driver::left`]. Not where it is in vain
+    /// (`false`): one thread alone reads them, or they are large.
+    pub fn leave(&mut self) -> bool {
+        self.left = self.may_leave;
+        self.left
     }
 
     /// The slot of an i32 input; `None` when there is none of this name and type, or it was asked for before.
     pub fn i32(&mut self, name: &str) -> Option<&'a mut [i32]> {
         let (pointer, elements) = self.find(name, DType::I32)?;
-        // SAFETY: holds `elements` values of this type, only the feeding thread touches it, between steps, and `find` gives it out once.
+        // SAFETY: holds `elements` values of this type, only the thread these slots were made for touches it, while none reads it, and
+        // `find` gives it out once.
         Some(unsafe { std::slice::from_raw_parts_mut(pointer as *mut i32, elements) })
     }
 
@@ -184,7 +216,7 @@ impl Staging {
             (slot.now, slot.next) = (place, place);
         }
         self.wanted.clear();
-        Slots::new(&self.slots, &self.wanted, false)
+        Slots::new(&self.slots, Some(&self.wanted), false)
     }
 }
 
@@ -258,7 +290,7 @@ impl Executable {
         let _subnormals = FlushSubnormals::new();
         let mut taken = 0;
         let slots = std::mem::take(&mut self.slots);
-        driver.feed(first, &mut Slots::new(&slots, &self.wanted, true));
+        driver.feed(first, &mut Slots::new(&slots, Some(&self.wanted), true));
         self.slots = slots;
         let mut stopped = false;
         while taken < steps && !stopped {
@@ -285,8 +317,12 @@ impl Executable {
         let (barrier, waves) = (&self.barrier, self.plan().waves);
         // later on thread 0 may already be feeding the next step but one
         let asking = if threads == 1 { waves } else { schedule.together };
+        let mut apart =
+            (0..threads).filter(|thread| schedule.apart[*thread]).map(|thread| &self.own[thread - 1]).peekable();
+        let may_leave = apart.peek().is_some() && apart.all(Own::can_write);
         let stop = AtomicBool::new(false);
         let lead = &Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None }));
+        let left = &Left(UnsafeCell::new(None));
         let body = |thread: usize| {
             if thread >= threads {
                 return;
@@ -298,10 +334,17 @@ impl Executable {
                     unsafe {
                         self.advance(step);
                         (*lead.0.get()).call(&stop, |driver| {
-                            let flow = driver.fill(step, &mut Slots::new(&self.slots, &self.wanted, false));
+                            let mut slots = Slots::new(&self.slots, Some(&self.wanted), false);
+                            slots.may_leave = may_leave;
+                            let flow = driver.fill(step, &mut slots);
                             self.wanted.clear();
                             if step + 1 < end {
-                                driver.feed(step + 1, &mut Slots::new(&self.slots, &self.wanted, true));
+                                driver.feed(step + 1, &mut Slots::new(&self.slots, Some(&self.wanted), true));
+                            }
+                            if may_leave {
+                                let batch = driver.left().filter(|_| slots.left);
+                                assert!(batch.is_some() == slots.left, "a batch was left, and the driver has none");
+                                left.set(batch);
                             }
                             flow
                         });
@@ -311,11 +354,23 @@ impl Executable {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
+                // SAFETY: set before the barrier. Threads with copies have parts, so all meet again before the driver is called again.
+                let batch = if may_leave { unsafe { left.get() } } else { None };
+                if thread == 0 || schedule.apart[thread] {
+                    // SAFETY: in this thread's own slots; others read thread 0's after a barrier, if they do.
+                    unsafe { self.take_inputs(thread, batch) };
+                }
+                if batch.is_some() && schedule.meet_first {
+                    barrier.wait(threads);
+                }
                 let context = Context { seed, step };
                 for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
                     if thread == 0 {
                         // SAFETY: thread 0 feeds.
                         unsafe { self.wanted.ask(n, waves) };
+                    } else if schedule.apart[thread] && n < asking {
+                        // SAFETY: fed before the barrier.
+                        unsafe { self.wanted.ask(n, asking) };
                     }
                     for part in schedule.gathers[thread].iter().filter(|_| n < asking) {
                         // SAFETY: the next step's indices were fed before the barrier.
@@ -358,6 +413,18 @@ impl Executable {
         }
         (lead.taken, stop.load(Ordering::Relaxed))
     }
+
+    /// Brings a step's inputs to where this thread reads them: the batch that the driver has left, or what thread 0 has filled.
+    ///
+    /// SAFETY: thread 0, or a thread with copies; nobody else calls this for it, or writes the originals while it copies them.
+    unsafe fn take_inputs(&self, thread: usize, left: Option<&dyn Batch>) {
+        let own = thread.checked_sub(1).map(|other| &self.own[other]);
+        match (left, own) {
+            (Some(batch), own) => batch.write(&mut Slots::new(own.map_or(&self.slots, |own| &own.slots), None, false)),
+            (None, Some(own)) => own.copy(),
+            (None, None) => {}
+        }
+    }
 }
 
 /// What thread 0 alone touches during a run.
@@ -387,6 +454,25 @@ impl Leading<'_> {
 struct Lead<'a>(UnsafeCell<Leading<'a>>);
 // SAFETY: `Executable::walk` enters it on thread 0 alone.
 unsafe impl Sync for Lead<'_> {}
+
+/// The batch that the driver has left to the threads, for this step.
+struct Left(UnsafeCell<Option<*const (dyn Batch + 'static)>>);
+// SAFETY: thread 0 writes it while the others wait at a barrier; a `Batch` is `Sync`.
+unsafe impl Sync for Left {}
+
+impl Left {
+    /// SAFETY: called by thread 0 while the others wait.
+    unsafe fn set(&self, batch: Option<&dyn Batch>) {
+        // only the lifetime is forgotten
+        let forget = |batch| std::mem::transmute::<&dyn Batch, *const (dyn Batch + 'static)>(batch);
+        *self.0.get() = batch.map(forget);
+    }
+
+    /// SAFETY: the driver whose batch it is has not been called since it was set.
+    unsafe fn get(&self) -> Option<&dyn Batch> {
+        (*self.0.get()).map(|batch| &*batch)
+    }
+}
 
 /// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start, and again when
 /// the chosen one becomes slower than another was (something else has come to the machine, or left it). The results are the

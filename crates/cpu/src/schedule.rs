@@ -24,6 +24,10 @@ pub struct Schedule {
     pub barriers: Vec<bool>,
     /// Waves after these are thread 0's alone.
     pub together: usize,
+    /// Threads with copies of their own of inputs (`copies.rs`).
+    pub apart: Vec<bool>,
+    /// Where each thread has filled its own: whether they wait for each other before the first wave.
+    pub meet_first: bool,
 }
 
 /// A stretch of bytes: in which memory, from, to.
@@ -40,17 +44,26 @@ impl Schedule {
         // the second pass knows who wrote the parameters at the end of the first
         dealer.deal();
         let waves = dealer.deal();
-        Schedule { gathers: vec![vec![]; threads], waves, barriers: vec![], together: 0 }
+        Schedule {
+            gathers: vec![vec![]; threads],
+            waves,
+            barriers: vec![],
+            together: 0,
+            apart: vec![false; threads],
+            meet_first: false,
+        }
     }
 
-    /// Once the parts are what they will be. `touches` tells what a task reads and what it writes.
-    pub fn complete(&mut self, tasks: &[Task], touches: &dyn Fn(usize) -> [Vec<Span>; 2]) {
+    /// Once the parts are what they will be. `touches` tells what a task reads and what it writes; `inputs` are the step's.
+    pub fn complete(&mut self, tasks: &[Task], inputs: &[Span], touches: &dyn Fn(usize) -> [Vec<Span>; 2]) {
         let gather = |p: &&Part| tasks[p.task].gathers();
         self.gathers = self.waves.iter().map(|w| w.iter().flatten().filter(gather).cloned().collect()).collect();
         let others = |n: &usize| self.waves.iter().skip(1).any(|w| !w[*n].is_empty());
         let count = self.waves.iter().map(|w| w.len()).max().unwrap_or(0);
         self.together = (0..count).rev().find(others).map_or(0, |last| last + 1);
-        self.barriers = self.crossings(count, touches);
+        // where others fill copies of theirs, thread 0 fills the inputs while they do
+        let filled = if self.apart.contains(&true) { inputs } else { &[] };
+        (self.meet_first, self.barriers) = self.crossings(count, filled, touches);
         // what thread 0 does between steps concerns everyone
         self.barriers[self.together..].fill(false);
         self.barriers[..self.together].last_mut().into_iter().for_each(|last| *last = true);
@@ -58,11 +71,13 @@ impl Schedule {
 
     /// After which waves something crosses from thread to thread: is read or overwritten by one after another has written or
     /// read it. Calls of one wave do not depend on each other, so threads that pass on nothing may be in different waves.
-    fn crossings(&self, waves: usize, touches: &dyn Fn(usize) -> [Vec<Span>; 2]) -> Vec<bool> {
+    /// `filled` is what thread 0 writes before the first wave; the first result: whether they meet before it too.
+    fn crossings(&self, waves: usize, filled: &[Span], touches: &dyn Fn(usize) -> [Vec<Span>; 2]) -> (bool, Vec<bool>) {
         let meets = |a: &[Span], b: &[Span]| a.iter().any(|x| b.iter().any(|y| x.0 == y.0 && x.1 < y.2 && y.1 < x.2));
-        let mut barriers = vec![false; waves];
+        let (mut meet_first, mut barriers) = (false, vec![false; waves]);
         // what each thread has read and written since they last met
         let mut since = vec![[vec![], vec![]]; self.waves.len()];
+        since[0][1].extend_from_slice(filled);
         for n in 0..waves {
             let now: Vec<[Vec<Span>; 2]> = self
                 .waves
@@ -80,15 +95,15 @@ impl Schedule {
                 a != b && (meets(reads, written) || meets(writes, written) || meets(writes, read))
             };
             let threads = 0..self.waves.len();
-            if n > 0 && threads.clone().any(|a| threads.clone().any(|b| crosses(a, b))) {
-                barriers[n - 1] = true;
+            if threads.clone().any(|a| threads.clone().any(|b| crosses(a, b))) {
+                *n.checked_sub(1).map_or(&mut meet_first, |before| &mut barriers[before]) = true;
                 since.iter_mut().flatten().for_each(Vec::clear);
             }
             for (all, spans) in since.iter_mut().flatten().zip(now.into_iter().flatten()) {
                 all.extend(spans);
             }
         }
-        barriers
+        (meet_first, barriers)
     }
 }
 
@@ -197,10 +212,16 @@ mod tests {
 
     /// Two threads; in each wave a task each, which reads and writes the spans given.
     fn barriers(touched: &[[[Vec<Span>; 2]; 2]]) -> Vec<bool> {
+        crossings(&[], touched).1
+    }
+
+    /// The same, where thread 0 has filled something before.
+    fn crossings(filled: &[Span], touched: &[[[Vec<Span>; 2]; 2]]) -> (bool, Vec<bool>) {
         let part = |task| vec![Part { task, units: 0..1 }];
         let waves = (0..2).map(|thread| (0..touched.len()).map(|n| part(2 * n + thread)).collect()).collect();
-        let schedule = Schedule { waves, gathers: vec![], barriers: vec![], together: 0 };
-        schedule.crossings(touched.len(), &|task| touched[task / 2][task % 2].clone())
+        let (gathers, barriers, apart) = (vec![], vec![], vec![]);
+        let schedule = Schedule { waves, gathers, barriers, together: 0, apart, meet_first: false };
+        schedule.crossings(touched.len(), filled, &|task| touched[task / 2][task % 2].clone())
     }
 
     #[test]
@@ -214,5 +235,9 @@ mod tests {
         assert_eq!(barriers(&[reads(0, 8), made(8, 0)]), [true, false], "overwritten while it may still be read");
         assert_eq!(barriers(&[made(0, 8), reads(8, 0), reads(8, 0)]), [true, false, false], "once is enough");
         assert_eq!(barriers(&[reads(0, 0), reads(8, 0)]), [false; 2], "reading disturbs nobody");
+        let filled = |touched: [_; 2]| crossings(&at(0), &touched);
+        assert_eq!(filled([reads(0, 8), reads(8, 8)]), (false, vec![false; 2]), "read by who filled it");
+        assert_eq!(filled([reads(8, 0), reads(8, 0)]), (true, vec![false; 2]), "read at once by the other");
+        assert_eq!(filled([reads(8, 8), reads(8, 0)]), (false, vec![true, false]), "read later by the other");
     }
 }

@@ -8,8 +8,8 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use citius_cpu::{Executable, Isa, Memory, Options};
-use common::{Feeder, Training, digits, pictures, regress, sequences, table};
+use citius_cpu::{Driver, Executable, Inputs, Isa, Memory, Options};
+use common::{Feeder, Filler, Rows, Training, digits, pictures, regress, sequences, table, table_filled};
 
 struct Counting;
 
@@ -61,6 +61,13 @@ fn steps_do_not_allocate() {
             }
         }
     }
+    let filled = table_filled();
+    for leaves in [false, true] {
+        let filler = |watch| Filler { batch: Rows { of: &filled, step: 0 }, leaves, left: 0, watch };
+        for inputs in [Inputs::new(), filled.batch()] {
+            count_with(&filled, &inputs, Options { threads: 2, isa: None }, WARM_UP, filler);
+        }
+    }
     // the search for the fastest number of threads has a first step on each
     count(&regress(0.0), Options { threads: 0, isa: None }, 2000);
 }
@@ -73,17 +80,27 @@ fn the_count_works() {
 }
 
 fn count(training: &Training, options: Options, warm_up: u64) {
+    count_with(training, &training.inputs(), options, warm_up, Feeder);
+}
+
+fn count_with<D: Driver>(
+    training: &Training,
+    inputs: &Inputs,
+    options: Options,
+    warm_up: u64,
+    driver: impl Fn(Box<dyn FnMut(Option<u64>)>) -> D,
+) {
     let mut memory = Memory::new(1);
     let mut executable = Executable::new(training.plan.clone(), &mut memory, options).unwrap();
     let mut expect_none = |when: &str, first: u64, steps: u64, from: Option<u64>| {
-        let watch = |step: Option<u64>| {
+        let watch = move |step: Option<u64>| {
             if step == from {
                 COUNTS.store(true, SeqCst);
             } else if step == Some(first + steps - 1) {
                 COUNTS.store(false, SeqCst);
             }
         };
-        executable.run(&mut memory, &training.inputs(), first, steps, &mut Feeder(watch)).unwrap();
+        executable.run(&mut memory, inputs, first, steps, &mut driver(Box::new(watch))).unwrap();
         let (calls, largest) = counted();
         let name = training.name;
         assert_eq!(calls, 0, "{name}, {options:?}: {calls} calls of the allocator, up to {largest} bytes, {when}");

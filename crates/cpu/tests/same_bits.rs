@@ -4,8 +4,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use citius_cpu::{Executable, Isa, Memory, Options};
-use common::{Feeder, Training, digits, pictures, regress, sequences, table};
+use citius_cpu::{Executable, Inputs, Isa, Memory, Options};
+use common::{Feeder, Filler, Rows, Training, digits, pictures, regress, sequences, table, table_filled};
 
 const SEED: u64 = 7;
 const STEPS: u64 = 200;
@@ -34,6 +34,42 @@ fn any_number_of_threads() {
             }
         }
     }
+}
+
+/// Whether a step gathers the batch, thread 0 fills it in, or each thread does for itself.
+#[test]
+fn however_the_batch_comes() {
+    let filled = table_filled();
+    for isa in Isa::available() {
+        let mut gathered = Memory::new(SEED);
+        run(&table(0.0), &mut gathered, Options { threads: 1, isa: Some(isa) }, 0, STEPS);
+        for (threads, leaves) in [(1, false), (1, true), (2, false), (2, true), (3, false), (3, true), (0, true)] {
+            let mut memory = Memory::new(SEED);
+            let options = Options { threads, isa: Some(isa) };
+            let mut executable = Executable::new(filled.plan.clone(), &mut memory, options).unwrap();
+            let mut filler = Filler { batch: Rows { of: &filled, step: 0 }, leaves, left: 0, watch: |_| () };
+            executable.run(&mut memory, &Inputs::new(), 0, STEPS, &mut filler).unwrap();
+            assert!(threads == 0 || filler.left == if leaves && threads > 1 { STEPS } else { 0 });
+            assert_same(&bits(&gathered), &bits(&memory), &format!("{threads} threads on {isa}, left: {leaves}"));
+        }
+    }
+}
+
+/// A batch that stays for the run is read where it is, by all threads.
+#[test]
+fn bound_filled_bound() {
+    let training = table_filled();
+    let with = |threads| {
+        let mut memory = Memory::new(SEED);
+        let options = Options { threads, isa: None };
+        let mut executable = Executable::new(training.plan.clone(), &mut memory, options).unwrap();
+        let mut filler = Filler { batch: Rows { of: &training, step: 0 }, leaves: true, left: 0, watch: |_| () };
+        for (first, inputs) in [(0, training.batch()), (9, Inputs::new()), (18, training.batch())] {
+            executable.run(&mut memory, &inputs, first, 9, &mut filler).unwrap();
+        }
+        bits(&memory)
+    };
+    assert_same(&with(1), &with(2), "1 thread against 2");
 }
 
 #[test]

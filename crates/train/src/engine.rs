@@ -200,7 +200,7 @@ impl Engine {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use citius_cpu::{Driver, Flow, Outputs, Slots};
+    use citius_cpu::{Batch, Driver, Flow, Outputs, Slots};
 
     /// Has the processor behave as a GPU might.
     #[derive(Default)]
@@ -225,6 +225,10 @@ pub(crate) mod tests {
 
         fn fill(&mut self, step: u64, slots: &mut Slots) -> Flow {
             self.driver.fill(step, slots)
+        }
+
+        fn left(&self) -> Option<&dyn Batch> {
+            self.driver.left()
         }
 
         fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {

@@ -1,17 +1,38 @@
 //! What a step is fed: a loader's next batch, or the order of rows.
 
-use citius_cpu::{Flow, RowOrder, Slots};
+use citius_cpu::{Batch, Flow, RowOrder, Slots};
 use citius_data::{DataError, FieldMut, INPUT, Loader, Network, Order, TARGET};
 
-/// Stops where the loader has no further batch.
-pub fn fill_from(loader: &mut Loader, slots: &mut Slots) -> Result<Flow, DataError> {
-    let x = slots.f32(INPUT).map(FieldMut::F32).or_else(|| slots.u8(INPUT).map(FieldMut::U8));
-    let y = slots.f32(TARGET).map(FieldMut::F32).or_else(|| slots.i32(TARGET).map(FieldMut::I32));
-    let (Some(x), Some(y)) = (x, y) else { return Ok(Flow::Stop) };
-    Ok(match loader.next_into(&mut [x, y])? {
-        Some(_) => Flow::Continue,
-        None => Flow::Stop,
-    })
+/// Fills a step's inputs from a loader.
+pub struct Filler<'a>(pub &'a mut Loader);
+
+impl Filler<'_> {
+    /// The next batch, or leaves it to the threads that read it. Stops where there is none.
+    pub fn fill(&mut self, slots: &mut Slots) -> Result<Flow, DataError> {
+        let Some(mut fields) = fields(slots) else { return Ok(Flow::Stop) };
+        Ok(match self.0.next_or_leave(&mut fields, || slots.leave())? {
+            Some(_) => Flow::Continue,
+            None => Flow::Stop,
+        })
+    }
+
+    /// Has memory asked for the batch after.
+    pub fn look_ahead(&mut self, slots: &mut Slots) {
+        self.0.show_next(&mut |bytes| slots.will_read(bytes));
+    }
+}
+
+impl Batch for Filler<'_> {
+    fn write(&self, slots: &mut Slots) {
+        let written = fields(slots).map(|mut fields| self.0.write_left(&mut fields));
+        debug_assert!(matches!(written, Some(Ok(()))), "the same buffers were fit when it was left: {written:?}");
+    }
+}
+
+fn fields<'a>(slots: &mut Slots<'a>) -> Option<[FieldMut<'a>; 2]> {
+    let x = slots.f32(INPUT).map(FieldMut::F32).or_else(|| slots.u8(INPUT).map(FieldMut::U8))?;
+    let y = slots.f32(TARGET).map(FieldMut::F32).or_else(|| slots.i32(TARGET).map(FieldMut::I32))?;
+    Some([x, y])
 }
 
 /// The rows from this position of an order on, for a device that draws them itself.

@@ -10,6 +10,7 @@ use citius_nn::{Module, PlateauWatch};
 use serde::{Deserialize, Serialize};
 
 use crate::events::{Divergence, Event, Listener};
+use crate::fill::Filler;
 use crate::predictor::Predictor;
 use crate::step::{Batches, EpochSteps, tables};
 use crate::walk::{Bringer, Seen, Trouble, View, Walk};
@@ -184,7 +185,7 @@ impl<'a> Fit<'a> {
             if left > 0 && !halted {
                 let step = self.progress.step;
                 let batches = match &mut self.loader {
-                    Some(loader) => Bringer::Loader(loader),
+                    Some(loader) => Bringer::Loader(Filler(loader)),
                     None => Bringer::Order {
                         order: &order,
                         drawn: &mut self.rows[..*size],

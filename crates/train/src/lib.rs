@@ -54,7 +54,7 @@ pub use config::{Bytes, SourceKind, Wishes, Workers};
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
-pub use fill::{fill_from, row_order};
+pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
 pub use material::{Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;

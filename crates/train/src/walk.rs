@@ -5,11 +5,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Driver, Flow, Outputs, Plain, RowOrder, Slots, widest};
-use citius_data::{DataError, Loader, Order};
+use citius_cpu::{Batch, Driver, Flow, Outputs, Plain, RowOrder, Slots, widest};
+use citius_data::{DataError, Order};
 
 use crate::events::{Event, Listener};
-use crate::fill::{fill_from, row_order};
+use crate::fill::{Filler, row_order};
 use crate::fit::Progress;
 use crate::step::Places;
 
@@ -38,7 +38,7 @@ pub(crate) enum Bringer<'a> {
         first: u64,
         start: u64,
     },
-    Loader(&'a mut Loader),
+    Loader(Filler<'a>),
 }
 
 /// What is told to the outside, and asked of it.
@@ -83,7 +83,7 @@ impl Driver for Walk<'_, '_> {
                 let position = *start + (step - *first) * drawn.len() as u64;
                 widest(Draw { order, position: position as u32, rows: drawn, slot });
             }
-            Bringer::Loader(loader) => loader.show_next(&mut |bytes| slots.will_read(bytes)),
+            Bringer::Loader(filler) => filler.look_ahead(slots),
         }
     }
 
@@ -97,11 +97,18 @@ impl Driver for Walk<'_, '_> {
     }
 
     fn fill(&mut self, _: u64, slots: &mut Slots) -> Flow {
-        let Bringer::Loader(loader) = &mut self.batches else { return Flow::Continue };
-        fill_from(loader, slots).unwrap_or_else(|error| {
+        let Bringer::Loader(filler) = &mut self.batches else { return Flow::Continue };
+        filler.fill(slots).unwrap_or_else(|error| {
             self.seen.failure = Some(error);
             Flow::Stop
         })
+    }
+
+    fn left(&self) -> Option<&dyn Batch> {
+        match &self.batches {
+            Bringer::Order { .. } => None,
+            Bringer::Loader(filler) => Some(filler),
+        }
     }
 
     fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Driver, Flow, Inputs, Options, Outputs, Plain, RowOrder, Slots, widest};
+use citius_cpu::{Batch, Driver, Flow, Inputs, Options, Outputs, Plain, RowOrder, Slots, widest};
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
 use citius_graph::{DType, Graph, Tensor};
 use citius_nn::{Adam, Learning, cross_entropy, mse};
 use citius_plan::Plan;
-use citius_train::{Device, Engine, Machine, Workers, fill_from, row_order};
+use citius_train::{Device, Engine, Filler, Machine, Workers, row_order};
 
 use crate::screen::{self, Sink};
 
@@ -167,7 +167,7 @@ impl Trainer {
         let full_steps = (self.rows / self.batch) as u64;
         let loss = self.engine.output(0, "loss").ok_or("the step has no loss")?;
         let batches = match &mut self.loader {
-            Some(loader) => Batches::Loaded(loader),
+            Some(loader) => Batches::Loaded(Filler(loader)),
             None => {
                 let order = Box::new(Order::new(self.rows as u32, SEED, self.epochs));
                 Batches::Drawn { order, first, batch: self.batch, drawn: vec![0; self.batch] }
@@ -206,14 +206,14 @@ enum Batches<'a> {
     /// Row numbers, drawn from the epoch's order, whose first step has the number `first`.
     Drawn { order: Box<Order>, first: u64, batch: usize, drawn: Vec<u32> },
     /// The rows themselves.
-    Loaded(&'a mut Loader),
+    Loaded(Filler<'a>),
 }
 
 impl Driver for Feeder<'_> {
     fn feed(&mut self, step: u64, slots: &mut Slots) {
         let (order, first, batch, drawn) = match &mut self.batches {
             Batches::Drawn { order, first, batch, drawn } => (order, first, batch, drawn),
-            Batches::Loaded(loader) => return loader.show_next(&mut |bytes| slots.will_read(bytes)),
+            Batches::Loaded(filler) => return filler.look_ahead(slots),
         };
         let Some(rows) = slots.i32("rows") else { return };
         let drawn = &mut drawn[..rows.len()];
@@ -231,11 +231,18 @@ impl Driver for Feeder<'_> {
     }
 
     fn fill(&mut self, _: u64, slots: &mut Slots) -> Flow {
-        let Batches::Loaded(loader) = &mut self.batches else { return Flow::Continue };
-        fill_from(loader, slots).unwrap_or_else(|error| {
+        let Batches::Loaded(filler) = &mut self.batches else { return Flow::Continue };
+        filler.fill(slots).unwrap_or_else(|error| {
             self.trouble = Some(error.to_string());
             Flow::Stop
         })
+    }
+
+    fn left(&self) -> Option<&dyn Batch> {
+        match &self.batches {
+            Batches::Drawn { .. } => None,
+            Batches::Loaded(filler) => Some(filler),
+        }
     }
 
     fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
@@ -389,5 +396,25 @@ mod tests {
         });
         assert!(losses[0] < 0.02, "{} after 20 epochs, the variance is 0.083", losses[0]);
         assert_eq!(losses[0], losses[1], "the same batches");
+    }
+
+    /// A hundredth of tabular, small enough for every thread to have each batch to itself.
+    #[test]
+    fn the_loss_is_the_same_for_any_threads_and_workers() {
+        let x = (0..100_000).map(|i| random::uniform(SEED, 1, i)).collect();
+        let y = (0..1000).map(|i| (random::uniform(SEED, 2, i) * 10.0) as i32).collect();
+        let target = Target::Classes { data: y, classes: 10 };
+        let data = Arc::new(Dataset::new(1000, Features::F32 { data: x, width: 100 }, target).unwrap());
+        let loss = |variant, workers, threads| {
+            let machine = Machine::from(Options { threads, isa: None });
+            let mut trainer = Trainer::new(Workload::Tabular, variant, Workers(workers), &data, machine).unwrap();
+            let inputs = trainer.inputs(&data);
+            (0..3).for_each(|_| trainer.epoch(&inputs).unwrap());
+            trainer.loss
+        };
+        let resident = loss(Variant::Resident, None, 1);
+        for (workers, threads) in [(Some(0), 1), (Some(0), 2), (Some(2), 2), (None, 2), (None, 0)] {
+            assert_eq!(loss(Variant::Loader, workers, threads), resident, "{workers:?} workers, {threads} threads");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Training steps as users write them, with their data.
 
-use citius_cpu::{Driver, Flow, Inputs, Outputs, Slots};
+use citius_cpu::{Batch, Driver, Flow, Inputs, Outputs, Slots};
 use citius_graph::{DType, Graph, Tensor, random};
 use citius_nn::{Activation, Adam, Cell, Learning, Module, cross_entropy, forecaster, mlp, mse};
 use citius_plan::Plan;
@@ -85,6 +85,14 @@ pub fn sequences(dropout: f64) -> Training {
     }
 }
 
+/// The same, but for each step the batch is filled in.
+pub fn table_filled() -> Training {
+    let g = Graph::new();
+    let (x, y) = (g.input("x", &[32, 100]), g.input_of("y", &[32], DType::I32));
+    let loss = cross_entropy(&mlp(&[100, 50, 10], Activation::Relu, 0.0).forward(&x), &y, 0.0, None);
+    Training { name: "table, filled in", plan: learned(&loss), ..table(0.0) }
+}
+
 /// 195-50-27-10 on bytes that are mostly zero, batch 70: more than one chunk of rows, and a column without a partner.
 pub fn digits(dropout: f64) -> Training {
     let g = Graph::new();
@@ -111,6 +119,13 @@ fn uniform(stream: u64, n: usize) -> Vec<f32> {
 }
 
 impl Training {
+    /// Its first rows, as one batch of [`table_filled`].
+    pub fn batch(&self) -> Inputs<'_> {
+        let (Features::Values(x), Targets::Classes(y)) = (&self.x, &self.y) else { unreachable!() };
+        Inputs::new().f32("x", &x[..32 * 100]).i32("y", &y[..32])
+    }
+
+    /// All rows.
     pub fn inputs(&self) -> Inputs<'_> {
         let inputs = match &self.x {
             Features::Values(x) => Inputs::new().f32("x", x),
@@ -126,18 +141,69 @@ impl Training {
 /// Draws rows that depend on the step alone, and calls `watch` before the first feed (`None`) and after each step.
 pub struct Feeder<W: FnMut(Option<u64>)>(pub W);
 
+fn row(step: u64, i: usize) -> usize {
+    ((step * 7919 + i as u64 * 131) % ROWS as u64) as usize
+}
+
 impl<W: FnMut(Option<u64>)> Driver for Feeder<W> {
     fn feed(&mut self, step: u64, slots: &mut Slots) {
         (self.0)(None);
         let rows = slots.i32("rows").unwrap();
-        for (i, row) in rows.iter_mut().enumerate() {
-            *row = ((step * 7919 + i as u64 * 131) % ROWS as u64) as i32;
-        }
+        rows.iter_mut().enumerate().for_each(|(i, to)| *to = row(step, i) as i32);
     }
 
     fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {
         assert!(outputs.scalar(0).is_finite(), "step {step}");
         (self.0)(Some(step));
+        Flow::Continue
+    }
+}
+
+/// Fills in the rows that [`Feeder`] draws, or leaves them to the threads where it may.
+pub struct Filler<'a, W: FnMut(Option<u64>)> {
+    pub batch: Rows<'a>,
+    pub leaves: bool,
+    /// Steps whose batch was left.
+    pub left: u64,
+    pub watch: W,
+}
+
+/// The rows of [`table`] for one step.
+pub struct Rows<'a> {
+    pub of: &'a Training,
+    pub step: u64,
+}
+
+impl Batch for Rows<'_> {
+    fn write(&self, slots: &mut Slots) {
+        let (Features::Values(x), Targets::Classes(y)) = (&self.of.x, &self.of.y) else { unreachable!() };
+        // none where they are bound
+        let (to_x, to_y) = (slots.f32("x").unwrap_or_default(), slots.i32("y").unwrap_or_default());
+        for (i, to) in to_x.chunks_exact_mut(100).enumerate() {
+            to.copy_from_slice(&x[100 * row(self.step, i)..][..100]);
+        }
+        to_y.iter_mut().enumerate().for_each(|(i, to)| *to = y[row(self.step, i)]);
+    }
+}
+
+impl<W: FnMut(Option<u64>)> Driver for Filler<'_, W> {
+    fn fill(&mut self, step: u64, slots: &mut Slots) -> Flow {
+        (self.watch)(None);
+        self.batch.step = step;
+        match self.leaves && slots.leave() {
+            true => self.left += 1,
+            false => self.batch.write(slots),
+        }
+        Flow::Continue
+    }
+
+    fn left(&self) -> Option<&dyn Batch> {
+        (self.left > 0).then_some(&self.batch as &dyn Batch)
+    }
+
+    fn after(&mut self, step: u64, outputs: &Outputs) -> Flow {
+        assert!(outputs.scalar(0).is_finite(), "step {step}");
+        (self.watch)(Some(step));
         Flow::Continue
     }
 }

@@ -28,7 +28,7 @@ use crate::schema::Schema;
 use crate::slot::{Allocator, FieldMut, FieldsRef, Slot, heap};
 use crate::source::{Source, Stream};
 use ring::Ring;
-use supply::{Scratch, Supply};
+use supply::{Drawn, Scratch, Supply};
 use tuning::Tuning;
 
 /// What to load and how.
@@ -99,6 +99,8 @@ pub struct Loader {
     options: LoaderOptions,
     tuning: Tuning,
     scratch: Scratch,
+    /// The rows of the batch that was left to be written.
+    left: Drawn,
     /// The next batch: its epoch, and its number within it.
     epoch: u64,
     batch: u64,
@@ -204,6 +206,7 @@ impl Loader {
             options,
             tuning,
             scratch: Scratch::default(),
+            left: Drawn::default(),
             epoch,
             batch,
             direct: false,
@@ -254,6 +257,16 @@ impl Loader {
     /// Writes the next batch into the caller's buffers, which have room for a whole batch; the number of its rows, or `None` once
     /// at the end of each epoch. Where no worker is ahead, rows go there straight from the source.
     pub fn next_into(&mut self, into: &mut [FieldMut<'_>]) -> Result<Option<usize>, DataError> {
+        self.next_or_leave(into, || false)
+    }
+
+    /// The same, but where rows are copied straight from memory, `leave` may say that they are to be left: any thread can have them
+    /// from [`Loader::write_left`] until the next batch is asked for.
+    pub fn next_or_leave(
+        &mut self,
+        into: &mut [FieldMut<'_>],
+        leave: impl FnOnce() -> bool,
+    ) -> Result<Option<usize>, DataError> {
         if self.at_end_of_epoch() {
             return Ok(None);
         }
@@ -262,7 +275,10 @@ impl Loader {
         let range = self.ring.batch_range(index);
         let rows = range.len();
         let mut parts = supply::parts(self.schema(), into, 0..rows)?;
-        if self.direct {
+        if self.direct && self.ring.supply.is_plain() && leave() {
+            self.ring.supply.draw(epoch, range, &mut self.scratch);
+            std::mem::swap(&mut self.left, &mut self.scratch.drawn);
+        } else if self.direct {
             // a look at the clock costs as much as a small batch: the first of a chunk stands for the others
             let start = (within == 0).then(Instant::now);
             let done = self.ring.supply.fill(epoch, range, &mut parts, &mut self.scratch);
@@ -279,6 +295,12 @@ impl Loader {
         }
         self.depart();
         Ok(Some(rows))
+    }
+
+    /// Writes the batch that was left, into buffers as those of [`Loader::next_or_leave`].
+    pub fn write_left(&self, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
+        let mut parts = supply::parts(self.schema(), into, 0..self.left.rows())?;
+        self.ring.supply.gather(&self.left, &mut parts)
     }
 
     /// Shows the memory that the next batch will be gathered from by [`Loader::next_into`], to somebody who can ask for it ahead.

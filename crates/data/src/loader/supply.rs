@@ -21,10 +21,22 @@ pub(super) enum Supply {
 pub(super) struct Scratch {
     /// The epoch whose order this is.
     order: Option<(u64, EpochOrder)>,
+    pub drawn: Drawn,
+    places: Vec<Place>,
+}
+
+/// Rows of a source.
+#[derive(Default)]
+pub(super) struct Drawn {
     /// The epoch and the positions whose rows these are.
-    drawn: (u64, Range<u32>),
-    rows: Vec<u32>,
-    pub places: Vec<Place>,
+    of: (u64, Range<u32>),
+    numbers: Vec<u32>,
+}
+
+impl Drawn {
+    pub fn rows(&self) -> usize {
+        self.numbers.len()
+    }
 }
 
 impl Supply {
@@ -85,6 +97,11 @@ impl Supply {
         matches!(self, Supply::Source { .. })
     }
 
+    /// Whether rows are copied from memory and nothing else.
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Supply::Source { source, .. } if source.is_plain())
+    }
+
     /// Whether filling is known to take long.
     pub fn is_heavy(&self) -> bool {
         match self {
@@ -110,40 +127,48 @@ impl Supply {
         scratch: &mut Scratch,
     ) -> Result<(), DataError> {
         match self {
-            Supply::Source { source, seed, .. } => {
+            Supply::Source { .. } => {
                 self.draw(epoch, positions, scratch);
-                source.gather(&Rows { numbers: &scratch.rows, seed: *seed, epoch }, into)
+                self.gather(&scratch.drawn, into)
             }
-            Supply::Stream(windows) => windows.fill(epoch, positions, into, &mut scratch.places, &mut scratch.rows),
+            Supply::Stream(windows) => {
+                windows.fill(epoch, positions, into, &mut scratch.places, &mut scratch.drawn.numbers)
+            }
         }
+    }
+
+    /// Writes the rows that were drawn from a source.
+    pub fn gather(&self, drawn: &Drawn, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
+        let Supply::Source { source, seed, .. } = self else { return Ok(()) };
+        source.gather(&Rows { numbers: &drawn.numbers, seed: *seed, epoch: drawn.of.0 }, into)
     }
 
     /// Shows the memory that the rows at these positions will be gathered from.
     pub fn show(&self, epoch: u64, positions: Range<u32>, scratch: &mut Scratch, see: &mut dyn FnMut(&[u8])) {
         if let Supply::Source { source, .. } = self {
             self.draw(epoch, positions, scratch);
-            source.show(&scratch.rows, see);
+            source.show(&scratch.drawn.numbers, see);
         }
     }
 
     /// The numbers of the rows at these positions of a source.
-    fn draw(&self, epoch: u64, positions: Range<u32>, scratch: &mut Scratch) {
+    pub fn draw(&self, epoch: u64, positions: Range<u32>, scratch: &mut Scratch) {
         let Supply::Source { source, sampling, seed, .. } = self else { return };
-        let wanted = (epoch, positions);
-        if scratch.drawn == wanted {
+        let (wanted, drawn) = ((epoch, positions), &mut scratch.drawn);
+        if drawn.of == wanted {
             return;
         }
         let order = match &scratch.order {
             Some((of, order)) if *of == epoch => order,
             _ => &scratch.order.insert((epoch, EpochOrder::new(sampling, source.rows(), *seed, epoch))).1,
         };
-        scratch.rows.resize(wanted.1.len(), 0);
-        let (start, rows) = (wanted.1.start, &mut scratch.rows[..]);
+        drawn.numbers.resize(wanted.1.len(), 0);
+        let (start, rows) = (wanted.1.start, &mut drawn.numbers[..]);
         pulp::Arch::new().dispatch(
             #[inline(always)]
             || order.fill(start, rows),
         );
-        scratch.drawn = wanted;
+        drawn.of = wanted;
     }
 
     /// Uses a pause to load what will be asked for next.

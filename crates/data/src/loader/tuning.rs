@@ -1,7 +1,8 @@
 //! How many workers: tried out while running.
 //!
 //! It starts with none. When filling takes a good part of the caller's time, numbers of workers are tried in turn, and the one that
-//! delivers most batches per second is kept, until it turns slow. The batches are the same, so trying costs nothing but time.
+//! delivers most batches per second is kept, until it turns slow, or for a while: a moment at which something else held a core
+//! may have misled. The batches are the same, so trying costs nothing but time.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,15 @@ pub(super) struct Tuning {
     fixed: Option<usize>,
     cores: usize,
     candidates: Vec<usize>,
-    /// Batches per second, the best of its tries.
+    /// Of each candidate in this trial: batches per second, the best of its tries, and how many there were.
     best: Vec<f64>,
+    tries: Vec<usize>,
     now: usize,
-    tries: usize,
     phase: Phase,
+    /// Looks since the last trial, and before the next.
+    looks: u32,
+    until_review: u32,
+    heavy: bool,
     began: Instant,
     chunks: u32,
     batches: u64,
@@ -40,7 +45,13 @@ const FEW: u32 = 4;
 const FIRST_LOOK: Duration = Duration::from_millis(25);
 /// Longest look once settled.
 const LONG_LOOK: Duration = Duration::from_millis(500);
-const TRIES: usize = 2;
+const TRIES: usize = 3;
+const HEAVY_TRIES: usize = 2;
+/// A candidate that is this far behind after one try gets no other; but where work comes in bursts, one try says little.
+const FAR: f64 = 0.75;
+/// Looks before everything is tried again, each twice as long as the one before; one more after each time. Not where trials take
+/// long: there they would cost more than they bring.
+const REVIEW: u32 = 4;
 /// A share of the caller's time not worth a thread: all that could be gained, while the caller may well use every core itself.
 const IDLE: f64 = 0.2;
 /// A share that is worth threads at once.
@@ -58,10 +69,13 @@ impl Tuning {
             fixed,
             cores,
             best: vec![0.0; candidates.len()],
+            tries: vec![0; candidates.len()],
             candidates,
             now: 0,
-            tries: 0,
             phase: Phase::Start,
+            looks: 0,
+            until_review: if heavy { u32::MAX } else { REVIEW },
+            heavy,
             began: Instant::now(),
             chunks: 0,
             batches: 0,
@@ -131,18 +145,24 @@ impl Tuning {
             Phase::Start | Phase::Trying => {
                 self.phase = Phase::Trying;
                 self.best[self.now] = self.best[self.now].max(rate);
-                self.tries += 1;
-                self.now = (self.now + 1) % self.candidates.len();
-                if self.tries >= TRIES * self.candidates.len() {
-                    self.phase = Phase::Settled;
-                    self.now = self.winner();
+                self.tries[self.now] += 1;
+                self.now = self.next().unwrap_or_else(|| {
+                    (self.phase, self.looks) = (Phase::Settled, 0);
+                    self.winner()
+                });
+            }
+            Phase::Settled => {
+                self.looks += 1;
+                let due = self.looks >= self.until_review;
+                self.until_review = self.until_review.saturating_add(due as u32);
+                if due || rate < DOUBT * self.best[self.now] || self.tries[0] == 0 {
+                    self.phase = Phase::Trying;
+                    self.best.fill(0.0);
+                    self.tries.fill(0);
+                } else {
+                    self.best[self.now] = self.best[self.now].max(rate);
                 }
             }
-            Phase::Settled if rate < DOUBT * self.best[self.now] || (self.now == 0 && self.tries == 0) => {
-                self.phase = Phase::Trying;
-                (self.tries, self.best) = (0, vec![0.0; self.candidates.len()]);
-            }
-            Phase::Settled => self.best[self.now] = self.best[self.now].max(rate),
         }
         self.look = match self.phase {
             Phase::Settled => (self.look * 2).min(LONG_LOOK),
@@ -150,6 +170,18 @@ impl Tuning {
         };
         self.restart();
         self.now != before
+    }
+
+    /// Who is tried next in this trial.
+    fn next(&self) -> Option<usize> {
+        let lead = self.best.iter().copied().fold(0.0, f64::max);
+        let worth_it = |i: &usize| match self.tries[*i] {
+            0 => true,
+            tries if self.heavy => tries < HEAVY_TRIES,
+            tries => tries < TRIES && self.best[*i] >= FAR * lead,
+        };
+        let count = self.candidates.len();
+        (1..=count).map(|step| (self.now + step) % count).find(worth_it)
     }
 
     fn winner(&self) -> usize {
@@ -212,6 +244,29 @@ mod tests {
         tuning.judge(80.0, false);
         assert!(!tuning.settled());
         assert_eq!(settle(&mut tuning, |workers| 100.0 - workers as f64), 0);
+    }
+
+    #[test]
+    fn everything_is_tried_again_after_a_while_and_less_and_less_often() {
+        let mut tuning = Tuning::new(None, 2, false);
+        // one worker is the fastest, but something held the other core
+        assert_eq!(settle(&mut tuning, |workers| 100.0 - workers as f64), 0);
+        let rate = |workers: usize| if workers == 1 { 150.0 } else { 100.0 };
+        for looks in REVIEW..REVIEW + 3 {
+            for look in 1..=looks {
+                assert!(tuning.settled(), "look {look} of {looks}");
+                tuning.judge(rate(tuning.workers()), false);
+            }
+            assert!(!tuning.settled(), "after {looks} looks");
+            assert_eq!(settle(&mut tuning, rate), 1);
+        }
+    }
+
+    #[test]
+    fn who_is_far_behind_is_tried_once() {
+        let mut tuning = Tuning::new(None, 2, false);
+        assert_eq!(settle(&mut tuning, |workers| [50.0, 100.0, 90.0][workers]), 1);
+        assert_eq!(tuning.tries, [1, TRIES, TRIES]);
     }
 
     #[test]

@@ -82,6 +82,10 @@ impl Source for InMemory {
         Ok(())
     }
 
+    fn is_plain(&self) -> bool {
+        true
+    }
+
     fn show(&self, rows: &[u32], see: &mut dyn FnMut(&[u8])) {
         let (bytes, width): (&[u8], usize) = match &self.data.features {
             Features::F32 { data, width } => (bytemuck::cast_slice(data), 4 * width),

@@ -71,6 +71,10 @@ pub trait Source: Send + Sync {
     /// Shows the memory that these rows will be gathered from, to somebody who can ask for it ahead. Nothing where it is not in memory,
     /// or is near anyway.
     fn show(&self, _rows: &[u32], _see: &mut dyn FnMut(&[u8])) {}
+    /// Whether rows are copied from memory and nothing else: that cannot fail, and is cheap enough to be done twice.
+    fn is_plain(&self) -> bool {
+        false
+    }
     /// Whether a batch takes so long, being decoded, that a loader should start threads at once instead of finding out.
     fn is_heavy(&self) -> bool {
         false
