@@ -4,7 +4,7 @@ use std::path::Path;
 
 use citius_data::{Dataset, Features, Images, Target, image_dataset, mnist_dir};
 use citius_graph::{Tensor, random};
-use citius_nn::{Activation, Cell, Module, forecaster, mlp};
+use citius_nn::{Activation, Cell, Conv2d, Linear, Module, forecaster, mlp};
 
 use super::DATA_DIR;
 
@@ -23,6 +23,8 @@ pub enum Workload {
     Wide,
     /// GRU 10→20 through 100 steps, then linear to 1, on 3,200 rows, mean squared error, batch 32
     Gru,
+    /// Convolution 3→16 of 3×3 on pictures of 32×32, then linear to 10, on 3,200 rows, cross-entropy, batch 32
+    Cnn,
 }
 
 impl Workload {
@@ -33,6 +35,7 @@ impl Workload {
             Workload::Mnist => "mnist",
             Workload::Wide => "wide",
             Workload::Gru => "gru",
+            Workload::Cnn => "cnn",
         }
     }
 
@@ -49,6 +52,12 @@ impl Workload {
                 let model = if whole { model.whole() } else { model };
                 return model.forward(&x.reshape(&[x.dims()[0], steps, inputs]));
             }
+            Workload::Cnn => {
+                let [channels, side, _] = CNN_PICTURE;
+                let pictures = x.reshape(&[x.dims()[0], channels, side, side]);
+                let seen = Conv2d::new("conv", channels, 16, 3).forward(&pictures).relu();
+                return Linear::new("fc", 16 * (side - 2) * (side - 2), 10).forward(&seen.flatten(1));
+            }
         };
         let model = mlp(sizes, Activation::Relu, 0.0);
         if whole { model.whole() } else { model }.forward(x)
@@ -56,14 +65,14 @@ impl Workload {
 
     pub fn rate(self) -> f64 {
         match self {
-            Workload::Regress | Workload::Tabular | Workload::Mnist | Workload::Wide => 1e-3,
+            Workload::Regress | Workload::Tabular | Workload::Mnist | Workload::Wide | Workload::Cnn => 1e-3,
             Workload::Gru => 1e-2,
         }
     }
 
     pub fn batch(self) -> usize {
         match self {
-            Workload::Regress | Workload::Tabular | Workload::Gru => 32,
+            Workload::Regress | Workload::Tabular | Workload::Gru | Workload::Cnn => 32,
             Workload::Mnist => 64,
             Workload::Wide => 8192,
         }
@@ -94,6 +103,12 @@ impl Workload {
                 let x = Features::F32 { data: normal(0, 3200 * width as u64), width };
                 Dataset::new(3200, x, Target::Values { data: normal(1 << 32, 3200), width: 1 })
             }
+            Workload::Cnn => {
+                let width: usize = CNN_PICTURE.iter().product();
+                let x = (0..3200 * width as u64).map(|i| random::normal(SEED, i)).collect();
+                let y = (0..3200).map(|i| (random::uniform(SEED, 2, i) * 10.0) as i32).collect();
+                Dataset::new(3200, Features::F32 { data: x, width }, Target::Classes { data: y, classes: 10 })
+            }
             Workload::Mnist => {
                 let (images, labels) = match mnist.map(Path::to_owned).or_else(found) {
                     Some(dir) => mnist_dir(&dir).map_err(|e| e.to_string())?.train,
@@ -108,6 +123,8 @@ impl Workload {
 
 /// Steps of a sequence, features of a step.
 const GRU_STEPS: [usize; 2] = [100, 10];
+/// Channels, height and width.
+const CNN_PICTURE: [usize; 3] = [3, 32, 32];
 
 fn found() -> Option<std::path::PathBuf> {
     Some(Path::new(DATA_DIR).join("mnist")).filter(|dir| dir.is_dir())
