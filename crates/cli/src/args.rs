@@ -86,7 +86,7 @@ pub fn on_error(text: &str) -> Result<OnError, String> {
 #[derive(Args)]
 #[command(next_help_heading = "Model and training (each has a default that fits the data)")]
 struct ModelArgs {
-    /// mlp, lenet, vgg, resnet-18, resnet-34, resnet-50 or vit; sizes in a file: `[model]`, `name = "vgg"`, …
+    /// mlp; for pictures lenet, vgg, resnet-18, resnet-34, resnet-50, vit; for series gru, lstm; sizes in a file: `[model]`
     #[arg(long, value_parser = Network::by_name)]
     model: Option<Network>,
     /// Units of an mlp's hidden layers; `none` for a linear model

@@ -51,12 +51,14 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         Input::Images { .. } => true,
         Input::Rows(rows) => matches!(rows.from, RowsFrom::Pictures { .. } | RowsFrom::Cifar),
     };
+    let series = matches!(&problem.input, Input::Rows(rows) if matches!(rows.from, RowsFrom::Series { .. }));
     let digits = matches!(problem.input, Input::Images { .. });
     let convolves = |network: &Network| *network != Network::Mlp;
     let base = match (&wishes.model, &wishes.hidden) {
+        _ if series => Base::series(problem),
         _ if !pictures => Base::table(problem),
-        (Some(network), _) if convolves(network) => Base::convolution(),
-        (None, None) if !digits => Base::convolution(),
+        (Some(network), _) if convolves(network) => Base::convolution(problem),
+        (None, None) if !digits => Base::convolution(problem),
         _ => Base::pictures(),
     };
     let mut choices = Vec::new();
@@ -232,7 +234,16 @@ impl Base {
     }
 
     /// Pictures through convolutions.
-    fn convolution() -> Base {
+    fn convolution(problem: &Problem) -> Base {
+        let rows = problem.train.rows();
+        let usual = match rows {
+            0..200 => 8,
+            200..1000 => 16,
+            1000..5000 => 32,
+            _ => 64,
+        };
+        // a last batch of one row has no variance for batch norm
+        let batch_size = (usual..2 * usual).find(|batch| rows % batch != 1).unwrap_or(usual);
         Base {
             network: Network::Vgg { channels: vec![16, 32, 64] },
             why_hidden: "pictures are seen through convolutions; small enough for a processor",
@@ -241,10 +252,21 @@ impl Base {
             why_rate: "batch norm bears large steps",
             schedule: ScheduleConfig::OneCycle(OneCycle::default()),
             why_schedule: "warms up, and ends with fine steps",
+            batch_size,
+            why_batch: "more rows allow larger ones",
             steps: 8000,
             epochs: (6, 60),
             why_epochs: "about 8,000 steps, within 6 to 60 epochs",
             ..Base::pictures()
+        }
+    }
+
+    /// Windows over a series.
+    fn series(problem: &Problem) -> Base {
+        Base {
+            network: Network::Gru { hidden: 32, layers: 1 },
+            why_hidden: "what came before matters in its order",
+            ..Base::table(problem)
         }
     }
 

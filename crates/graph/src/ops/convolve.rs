@@ -88,9 +88,9 @@ impl Tensor {
             1 => windows(&spread.padded(back), &turned, back).transpose(&[0, 1, 3, 2, 4, 5]).contract(&turned, 3),
             _ => channel_by_channel(&spread, &turned, back),
         };
-        for side in 0..2 {
+        for (side, (before, behind)) in cut.into_iter().enumerate() {
             let length = value.dims()[side + 1];
-            value = value.slice(side + 1, cut[side].0, length - cut[side].1);
+            value = value.slice(side + 1, before, length - behind);
         }
         value.with_gradient(&[self, kernel], move |v| {
             let (dy, kernel) = (&v.x[0], &v.x[1]);

@@ -86,7 +86,7 @@ impl Module for ConvTranspose2d {
         let _line = g.called_here();
         let _layer = g.scope(format!("{} {}", self.path, self.describe()));
         let ([kh, kw], groups, dims) = (self.kernel, self.by.groups.max(1), x.dims());
-        if dims.len() != 4 || dims[1] != self.inputs || dims.contains(&0) || self.inputs % groups != 0 {
+        if dims.len() != 4 || dims[1] != self.inputs || dims.contains(&0) || !self.inputs.is_multiple_of(groups) {
             g.report(&self.describe(), format!("input is {}, must be [n,{},h,w]", x.shape(), self.inputs));
             return x.clone();
         }

@@ -3,8 +3,8 @@ use std::fmt;
 use citius_graph::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::{Depth, LeNet, ResNet, Stem, Vgg, Vit, mlp};
-use crate::{Activation, ByName, Module};
+use super::{Depth, LeNet, ResNet, Stem, Vgg, Vit, forecaster, mlp};
+use crate::{Activation, ByName, Cell, Module};
 
 /// What one row of a batch is, laid out one element after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -73,6 +73,19 @@ pub enum Network {
         #[serde(default = "resnet_width")]
         width: usize,
     },
+    /// A recurrent network, and a linear layer behind its last state.
+    Gru {
+        #[serde(default = "recurrent_hidden")]
+        hidden: usize,
+        #[serde(default = "recurrent_layers")]
+        layers: usize,
+    },
+    Lstm {
+        #[serde(default = "recurrent_hidden")]
+        hidden: usize,
+        #[serde(default = "recurrent_layers")]
+        layers: usize,
+    },
     /// A transformer over squares of a picture.
     Vit {
         #[serde(default = "vit_patch")]
@@ -100,6 +113,14 @@ fn vgg_channels() -> Vec<usize> {
 
 fn resnet_width() -> usize {
     64
+}
+
+fn recurrent_hidden() -> usize {
+    32
+}
+
+fn recurrent_layers() -> usize {
+    1
 }
 
 fn vit_patch() -> usize {
@@ -145,6 +166,15 @@ impl Network {
             let net = mlp(&sizes, frame.activation, dropout);
             return Ok(Box::new(if frame.whole { net.whole() } else { net }));
         }
+        if let Network::Gru { hidden, layers } | Network::Lstm { hidden, layers } = *self {
+            let RowShape::Series { length, features } = row else {
+                return Err(format!("{} is for sequences, a row here is {row}; use --model mlp", self.name()));
+            };
+            let cell = if matches!(self, Network::Gru { .. }) { Cell::Gru } else { Cell::Lstm };
+            let net = forecaster(cell, features, hidden, outputs).layers(layers).dropout(dropout);
+            let net = Box::new(if frame.whole { net.whole() } else { net });
+            return Ok(Box::new(Shaped { dims: vec![length, features], net }));
+        }
         let RowShape::Picture { channels: inputs, height, width: across } = row else {
             return Err(format!("{} is for pictures, a row here is {row}; use --model mlp", self.name()));
         };
@@ -153,7 +183,7 @@ impl Network {
             Box::new(ResNet { inputs, outputs, depth, stem, width })
         };
         let net: Box<dyn Module> = match self {
-            Network::Mlp => unreachable!("built above"),
+            Network::Mlp | Network::Gru { .. } | Network::Lstm { .. } => unreachable!("built above"),
             Network::Lenet { channels, hidden } => {
                 let (channels, hidden) = (*channels, *hidden);
                 Box::new(LeNet { inputs, size: [height, across], channels, hidden, outputs, dropout })
@@ -166,7 +196,7 @@ impl Network {
                 Box::new(Vit { channels: inputs, patch, width, heads, layers, classes: outputs, dropout })
             }
         };
-        Ok(Box::new(OnPictures { dims: [inputs, height, across], net }))
+        Ok(Box::new(Shaped { dims: vec![inputs, height, across], net }))
     }
 
     pub fn name(&self) -> &'static str {
@@ -177,23 +207,24 @@ impl Network {
             Network::Resnet18 { .. } => "resnet-18",
             Network::Resnet34 { .. } => "resnet-34",
             Network::Resnet50 { .. } => "resnet-50",
+            Network::Gru { .. } => "gru",
+            Network::Lstm { .. } => "lstm",
             Network::Vit { .. } => "vit",
         }
     }
 }
 
-/// Takes rows `[n,c·h·w]` as pictures `[n,c,h,w]`.
-struct OnPictures {
-    dims: [usize; 3],
+/// Takes each row `[n,elements]` in the shape of `dims`.
+struct Shaped {
+    dims: Vec<usize>,
     net: Box<dyn Module>,
 }
 
-impl Module for OnPictures {
+impl Module for Shaped {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let _line = x.graph().called_here();
-        let [channels, height, width] = self.dims;
-        self.net.forward(&x.reshape(&[x.dims()[0], channels, height, width]))
+        self.net.forward(&x.reshape(&[&[x.dims()[0]], &self.dims[..]].concat()))
     }
 
     fn describe(&self) -> String {
@@ -219,6 +250,17 @@ mod tests {
             assert_eq!(network.name(), name);
             let g = Graph::new();
             let y = network.build(&frame(row)).unwrap().forward(&g.input("x", &[4, row.elements()]));
+            g.check().unwrap();
+            assert_eq!(y.dims(), [4, 10], "{name}");
+        }
+    }
+
+    #[test]
+    fn sequences_go_through_recurrent_networks() {
+        let row = RowShape::Series { length: 12, features: 3 };
+        for name in ["mlp", "gru", "lstm"] {
+            let g = Graph::new();
+            let y = Network::by_name(name).unwrap().build(&frame(row)).unwrap().forward(&g.input("x", &[4, 36]));
             g.check().unwrap();
             assert_eq!(y.dims(), [4, 10], "{name}");
         }
