@@ -170,10 +170,14 @@ pub fn side(work: &Matmul, buffer: BufferId, rows: usize, width: usize) -> Optio
     {
         return None;
     }
-    if (work.m, work.k, a.row, a.col) == (rows, width, width, 1) {
+    // along an axis of one element a stride says nothing
+    let walks = |m: usize, k: usize, row: usize, col: usize| {
+        (work.m, work.k) == (m, k) && (m == 1 || a.row == row) && (k == 1 || a.col == col)
+    };
+    if walks(rows, width, width, 1) {
         return Some(Side::Rows);
     }
-    ((work.m, work.k, a.row, a.col) == (width, rows, 1, width)).then_some(Side::Columns)
+    walks(width, rows, 1, width).then_some(Side::Columns)
 }
 
 /// Brings a batch of bytes into the step: numbers in full, and lists of those that are not zero.
