@@ -56,7 +56,7 @@ impl TransformerDecoderLayer {
         let _line = g.called_here();
         let _layer = g.scope(format!("{} {}", self.block.path, self.describe()));
         let (block, dims) = (&self.block, target.dims());
-        // plain rows, as the products give them: what is added to a product is then added on its registers
+        // plain rows, as the products give them: sums over leading axes walk them evenly
         let h = block.changed(&rows(target), "norm1", |h| block.attend("self_attn", h, &dims, None, own));
         let h = block.changed(&h, "norm2", |h| block.attend("multihead_attn", h, &dims, Some(memory), across));
         block.changed(&h, "norm3", |h| block.feed(h)).reshape(&dims)

@@ -64,7 +64,7 @@ impl TransformerEncoderLayer {
         let _layer = g.scope(format!("{} {}", self.block.path, self.describe()));
         let masks = Masks { causal: masks.causal || self.causal, ..masks.clone() };
         let dims = x.dims();
-        // plain rows, as the products give them: what is added to a product is then added on its registers
+        // plain rows, as the products give them: sums over leading axes walk them evenly
         let h = self.block.changed(&rows(x), "norm1", |h| self.block.attend("self_attn", h, &dims, None, &masks));
         self.block.changed(&h, "norm2", |h| self.block.feed(h)).reshape(&dims)
     }
