@@ -20,7 +20,8 @@ const DEEPEST: usize = 100;
 pub fn untranspose_products(draft: &mut Draft) {
     for id in draft.order() {
         let Op::Matmul { ta, tb: true, inner } = draft.nodes[id].op else { continue };
-        let b = draft.nodes[id].inputs[1];
+        let whole = draft.nodes[id].inputs[1];
+        let b = repeated(draft, whole).unwrap_or(whole);
         let rank = draft.nodes[b].shape.rank();
         let mut perm: Vec<usize> = (0..rank).collect();
         perm.swap(rank - 2, rank - 1);
@@ -30,11 +31,26 @@ pub fn untranspose_products(draft: &mut Draft) {
         let op = if vector { Op::Reshape } else { Op::Transpose { perm } };
         let turned = DraftNode { op, inputs: vec![b], shape: dims.into(), ..draft.nodes[id].clone() };
         let turned = draft.push(turned);
-        draft.nodes[id].op = Op::Matmul { ta, tb: false, inner };
-        draft.nodes[id].inputs[1] = turned;
         if !vector {
             draft.stored.insert(turned);
         }
+        let right = match b == whole {
+            true => turned,
+            false => {
+                let mut dims = draft.nodes[whole].shape.dims().to_vec();
+                let rank = dims.len();
+                dims.swap(rank - 2, rank - 1);
+                let node = DraftNode {
+                    op: Op::Broadcast,
+                    inputs: vec![turned],
+                    shape: dims.into(),
+                    ..draft.nodes[id].clone()
+                };
+                draft.push(node)
+            }
+        };
+        draft.nodes[id].op = Op::Matmul { ta, tb: false, inner };
+        draft.nodes[id].inputs[1] = right;
     }
 }
 
@@ -222,8 +238,21 @@ fn strided(draft: &mut Draft, id: NodeId) {
 /// Needs rows whose elements are neighbours (the right side of a product).
 fn rows(draft: &mut Draft, id: NodeId) {
     let last = draft.nodes[id].shape.rank() - 1;
-    let neighbours = last_axis_is_contiguous(draft, id, last);
-    if neighbours { strided(draft, id) } else { store(draft, id) }
+    if last_axis_is_contiguous(draft, id, last) {
+        strided(draft, id);
+    } else if let Some(source) = repeated(draft, id) {
+        rows(draft, source);
+    } else {
+        store(draft, id);
+    }
+}
+
+/// The matrix that a broadcast repeats whole: copying it once is enough.
+fn repeated(draft: &Draft, id: NodeId) -> Option<NodeId> {
+    let node = &draft.nodes[id];
+    let source = *node.inputs.first().filter(|_| matches!(node.op, Op::Broadcast))?;
+    let (from, to) = (draft.nodes[source].shape.dims(), node.shape.dims());
+    (from.len() >= 2 && from.ends_with(&to[to.len() - 2..])).then_some(source)
 }
 
 fn last_axis_is_contiguous(draft: &Draft, mut id: NodeId, mut axis: usize) -> bool {
