@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{DriverError, result, sys};
 
+use crate::choice::Chip;
 use crate::error::CudaError;
 use crate::schedule::Team;
 
@@ -85,6 +86,11 @@ impl Device {
         unsafe { result::ctx::set_current(self.context) }.map_err(|e| device_error("opening it", e))
     }
 
+    /// What decides how it runs a plan.
+    pub fn chip(&self) -> Chip {
+        Chip { multiprocessors: self.multiprocessors, capability: self.capability }
+    }
+
     /// Blocks can be started as clusters.
     pub fn has_clusters(&self) -> bool {
         self.capability.0 >= 9
@@ -141,8 +147,9 @@ impl Bytes {
         })?;
         let bytes = Bytes { pointer, len: size, _device: device.clone() };
         // SAFETY: just allocated with this size.
-        unsafe { result::memset_d8_sync(pointer, 0, size) }.map_err(|e| device_error("clearing memory", e))?;
-        landed()?;
+        unsafe { result::memset_d8_async(pointer, 0, size, OWN_STREAM) }
+            .map_err(|e| device_error("clearing memory", e))?;
+        landed("clearing memory")?;
         Ok(bytes)
     }
 
@@ -150,16 +157,17 @@ impl Bytes {
     pub fn write(&self, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         assert!(offset + data.len() <= self.len, "writes beyond the end of device memory");
         // SAFETY: inside the allocation.
-        unsafe { result::memcpy_htod_sync(self.pointer + offset as u64, data) }
+        unsafe { result::memcpy_htod_async(self.pointer + offset as u64, data, OWN_STREAM) }
             .map_err(|e| device_error("copying to it", e))?;
-        landed()
+        landed("copying to it")
     }
 
     pub fn read(&self, offset: usize, data: &mut [u8]) -> Result<(), CudaError> {
         assert!(offset + data.len() <= self.len, "reads beyond the end of device memory");
         // SAFETY: inside the allocation.
-        unsafe { result::memcpy_dtoh_sync(data, self.pointer + offset as u64) }
-            .map_err(|e| device_error("copying from it", e))
+        unsafe { result::memcpy_dtoh_async(data, self.pointer + offset as u64, OWN_STREAM) }
+            .map_err(|e| device_error("copying from it", e))?;
+        landed("copying from it")
     }
 }
 
@@ -170,9 +178,14 @@ impl Drop for Bytes {
     }
 }
 
-/// Copies from ordinary memory may return before they have landed, and our streams do not wait for them.
-fn landed() -> Result<(), CudaError> {
-    result::ctx::synchronize().map_err(|e| device_error("copying to it", e))
+/// The stream that every thread of the host has by itself (CU_STREAM_PER_THREAD). Waiting for the whole device instead would
+/// break what another thread is recording.
+const OWN_STREAM: sys::CUstream = 2 as sys::CUstream;
+
+/// Copies may return before they have landed, and our streams do not wait for them.
+fn landed(doing: &'static str) -> Result<(), CudaError> {
+    // SAFETY: the stream is always there.
+    unsafe { result::stream::synchronize(OWN_STREAM) }.map_err(|e| device_error(doing, e))
 }
 
 /// Memory of the host that the GPU copies from and to by itself.
@@ -334,7 +347,7 @@ pub struct Kernel {
 unsafe impl Send for Kernel {}
 
 impl Kernel {
-    /// Starts so many blocks, in any order.
+    /// Starts so many blocks, in any order, with so many bytes each beside those declared in the source.
     ///
     /// SAFETY: as [`Kernel::launch_together`].
     pub unsafe fn launch<T>(
@@ -342,11 +355,12 @@ impl Kernel {
         stream: &Stream,
         blocks: usize,
         threads: usize,
+        shared: usize,
         args: &mut T,
     ) -> Result<(), CudaError> {
         let mut parameters = [args as *mut T as *mut c_void];
         let (grid, block) = ((blocks as u32, 1, 1), (threads as u32, 1, 1));
-        result::launch_kernel(self.function, grid, block, 0, stream.handle, &mut parameters)
+        result::launch_kernel(self.function, grid, block, shared as u32, stream.handle, &mut parameters)
             .map_err(|e| device_error("starting a step", e))
     }
 
