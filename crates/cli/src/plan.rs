@@ -1,6 +1,6 @@
 //! `citius plan`: the compiled training step, with costs, without training.
 
-use citius_cuda::{CudaError, Dump, Team};
+use citius_cuda::{Chip, CudaError, Dump, Team};
 use citius_nn::Module;
 use citius_plan::Plan;
 use citius_train::{Arrival, Device, Precision, TrainError, Training, count, plan_step};
@@ -40,39 +40,41 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     line(Sink::Stdout, "");
     line(Sink::Stdout, plan.to_string().trim_end());
     if let Device::Cuda(index) = device {
-        let (name, multiprocessors) = gpu(index)?;
+        let (name, chip) = gpu(index)?;
         line(Sink::Stdout, "");
         line(Sink::Stdout, &name);
         line(Sink::Stdout, "");
         let precision = precision.unwrap_or_default();
-        line(Sink::Stdout, &on_a_gpu(&plan, multiprocessors, precision));
+        line(Sink::Stdout, &on_a_gpu(&plan, chip, precision));
     }
     Ok(Done::Well)
 }
 
 /// Of an H200.
-const MULTIPROCESSORS: usize = 132;
+const H200: Chip = Chip { multiprocessors: 132, capability: (9, 0) };
 
 /// The GPU that the step is scheduled for, in words, and its size.
-fn gpu(index: usize) -> Result<(String, usize), TrainError> {
+fn gpu(index: usize) -> Result<(String, Chip), TrainError> {
     match citius_cuda::Device::open(index) {
         Ok(gpu) => {
             let name = format!("on the {}, {} multiprocessors", gpu.name, gpu.multiprocessors);
-            Ok((name, gpu.multiprocessors))
+            Ok((name, gpu.chip()))
         }
         Err(error @ CudaError::NoSuchDevice { .. }) => Err(error.into()),
         Err(_) => {
-            let name =
-                format!("as an H200 would run it, {MULTIPROCESSORS} multiprocessors; there is no GPU to ask here");
-            Ok((name, MULTIPROCESSORS))
+            let name = format!(
+                "as an H200 would run it, {} multiprocessors; there is no GPU to ask here",
+                H200.multiprocessors
+            );
+            Ok((name, H200))
         }
     }
 }
 
 /// The schedule, and what it may take.
-fn on_a_gpu(plan: &Plan, multiprocessors: usize, precision: Precision) -> String {
+fn on_a_gpu(plan: &Plan, chip: Chip, precision: Precision) -> String {
     let options = citius_cuda::Options { precision, ..Default::default() };
-    let scheduled = citius_cuda::schedule(plan, multiprocessors, &|blocks| blocks.min(multiprocessors), options);
+    let scheduled = citius_cuda::schedule(plan, chip, &|blocks| blocks.min(chip.multiprocessors), options);
     let (plan, schedule) = (scheduled.plan, scheduled.schedule);
     let total = plan.total();
     let estimate = match schedule.by_levels() {

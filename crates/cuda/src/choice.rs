@@ -1,15 +1,16 @@
 //! How a GPU runs a plan, and what that takes: decided by sizes alone, for running, printing and finding room.
 
-use citius_plan::Plan;
+use citius_plan::{Plan, Work};
 
 use crate::device::Device;
 use crate::executable::{Options, chunk_steps};
-use crate::large::{LARGE_PRODUCT, call_library};
+use crate::large::{LARGE_PRODUCT, Rule, call_library};
 use crate::layout::{Layout, LeafPlaces};
+use crate::parts::sum_in_parts;
 use crate::precision::Halves;
 use crate::product::WORKSPACE;
 use crate::schedule::{Schedule, Team};
-use crate::transposes::read_through_transposes;
+use crate::transposes::{keep_zeros, read_through_transposes};
 
 /// A plan as a GPU runs it.
 pub struct Scheduled {
@@ -19,15 +20,27 @@ pub struct Scheduled {
     pub half: Halves,
 }
 
-/// Decides how a GPU with so many multiprocessors runs a plan. `most`: of so many blocks, how many can be started together.
-pub fn schedule(plan: &Plan, multiprocessors: usize, most: &dyn Fn(usize) -> usize, options: Options) -> Scheduled {
-    let plan = read_through_transposes(plan);
+/// What of a GPU decides how it runs a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chip {
+    pub multiprocessors: usize,
+    /// Compute capability.
+    pub capability: (i32, i32),
+}
+
+/// Decides how a GPU runs a plan. `most`: of so many blocks, how many can be started together.
+pub fn schedule(plan: &Plan, chip: Chip, most: &dyn Fn(usize) -> usize, options: Options) -> Scheduled {
+    let multiprocessors = chip.multiprocessors;
+    let mut plan = read_through_transposes(plan);
+    keep_zeros(&mut plan);
     // who names a team wants it
     let from = options.library_from.unwrap_or(LARGE_PRODUCT);
-    if let Some(large) = call_library(&plan, options.precision, from).filter(|_| options.team.is_none()) {
-        let schedule = Schedule::in_levels(&large.plan, &large.library, multiprocessors);
+    let rule = Rule { precision: options.precision, from, chip };
+    if let Some(large) = call_library(&plan, rule).filter(|_| options.team.is_none()) {
+        let schedule = Schedule::in_levels(&large.plan, &large.products, multiprocessors);
         return Scheduled { plan: large.plan, schedule, half: large.half };
     }
+    let plan = sum_in_parts(&plan);
     let team = options.team.unwrap_or_else(|| suggested_team(&plan, multiprocessors));
     let schedule = Schedule::new(&plan, Team { blocks: most(team.blocks), ..team });
     Scheduled { plan, schedule, half: Halves::default() }
@@ -36,7 +49,7 @@ pub fn schedule(plan: &Plan, multiprocessors: usize, most: &dyn Fn(usize) -> usi
 /// Bytes that a plan takes on a GPU, with the model and the inputs that stay.
 pub fn bytes_needed(plan: &Plan, device: &Device, is_bound: &dyn Fn(&str) -> bool, options: Options) -> usize {
     let most = |blocks: usize| blocks.clamp(1, device.multiprocessors);
-    let Scheduled { plan, schedule, half } = schedule(plan, device.multiprocessors, &most, options);
+    let Scheduled { plan, schedule, half } = schedule(plan, device.chip(), &most, options);
     let mut places = LeafPlaces::default();
     places.admit(&plan);
     let layout = Layout::new(&plan, &schedule, &places, is_bound, &half, device.block_bytes);
@@ -56,6 +69,10 @@ fn suggested_team(plan: &Plan, most: usize) -> Team {
     let total = plan.total();
     match total.flops + total.bytes {
         0..ONE_BLOCK => Team { blocks: 1, groups: 8, threads: 64 },
+        // a walk keeps its weights in registers
+        _ if plan.calls.iter().any(|c| matches!(c.work, Work::Recurrence(_))) => {
+            Team { blocks: most, groups: 1, threads: 256 }
+        }
         ONE_BLOCK..ONE_CLUSTER => Team { blocks: 16.min(most), groups: 2, threads: 256 },
         _ => Team { blocks: most, groups: 1, threads: 512 },
     }

@@ -87,6 +87,6 @@ impl Draw {
         let mut words =
             Words { fed, first, seed, steps: steps_u32, start, rows, blocks, low_bits, rounds, keys, ..self.words };
         let numbers = steps * self.words.batch as usize;
-        self.kernel.launch(stream, numbers.div_ceil(THREADS), THREADS, &mut words)
+        self.kernel.launch(stream, numbers.div_ceil(THREADS), THREADS, 0, &mut words)
     }
 }

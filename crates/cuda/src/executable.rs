@@ -154,7 +154,7 @@ impl Design {
         let device = &session.device;
         let is_bound = |name: &str| inputs.find(name).is_some();
         let most = |blocks: usize| blocks.clamp(1, device.multiprocessors).min(device.most_blocks(blocks));
-        let Scheduled { plan, schedule, half } = schedule(&plan, device.multiprocessors, &most, options);
+        let Scheduled { plan, schedule, half } = schedule(&plan, device.chip(), &most, options);
         let layout = Layout::new(&plan, &schedule, &session.places, &is_bound, &half, device.block_bytes);
         let text = source::render(&plan, &schedule, &layout, &session.places, options.timed);
         Ok(Design { plan, schedule, layout, text })

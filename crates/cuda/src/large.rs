@@ -1,57 +1,111 @@
-//! Pass `call_library`: large products go to cuBLASLt, which knows the matrix units better than we do. What ran on a product's
-//! registers becomes a loop of its own, and with half precision the values that such products read and write are stored in 16 bits.
+//! Pass `call_library`: large products leave the processor's arithmetic. Exact ones go to cuBLASLt; in lower precision, ours run on
+//! the matrix units with their epilogues ([`crate::source::tensor`]), and those without, or so large that it matters little, are
+//! cuBLASLt's again, which knows those units best. What ran on the registers of a library's product becomes a loop of its own, and with half precision the
+//! values that such products read and write are stored in 16 bits.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use citius_graph::{DType, Shape};
-use citius_plan::{
-    Buffer, BufferId, Call, Cost, Fold, Instr, Loop, Matmul, Nest, Operand, Plan, Program, Storage, Work,
+use citius_graph::DType;
+use citius_plan::{BufferId, Call, Cost, Instr, Loop, Matmul, Nest, Operand, Plan, Program, Storage, Work};
+
+use crate::choice::Chip;
+use crate::parts::{
+    OF_LAUNCHES, fold_columns_in_parts, gather_waves, multiply_in_parts, new_buffer, parts_of_small, spread_waves,
 };
-
 use crate::precision::{Halves, Precision};
+use crate::source::tensor::TensorTile;
 
-/// Arithmetic from which a product is the library's, unless told otherwise.
+/// Arithmetic from which a product is large, unless told otherwise.
 pub const LARGE_PRODUCT: usize = 64 << 20;
+/// … and from which the library is worth another pass over the result.
+const LARGEST: usize = 16 << 30;
 
-/// A plan with products for the library.
+/// Who computes a large product.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum By {
+    /// cuBLASLt.
+    Library,
+    /// A kernel of ours on the matrix units.
+    Tensor(TensorTile),
+}
+
+/// What decides who computes a product.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    pub precision: Precision,
+    /// Arithmetic from which a product is large.
+    pub from: usize,
+    pub chip: Chip,
+}
+
+/// A plan with large products.
 pub struct Large {
     pub plan: Plan,
-    /// Calls that are the library's: plain products.
-    pub library: BTreeSet<usize>,
+    /// Its large products.
+    pub products: BTreeMap<usize, By>,
     /// Buffers stored in 16 bits.
     pub half: Halves,
-    from: usize,
 }
 
 /// `None` when no product is large enough.
-pub fn call_library(plan: &Plan, precision: Precision, from: usize) -> Option<Large> {
-    let suits = |call: &Call| matches!(&call.work, Work::Matmul(m) if is_large(m, from));
+pub fn call_library(plan: &Plan, rule: Rule) -> Option<Large> {
+    let suits = |call: &Call| matches!(&call.work, Work::Matmul(m) if rule.by(m).is_some());
     plan.calls.iter().any(suits).then(|| {
         let mut plan = plan.clone();
-        // room between the waves for calls of our own
-        plan.calls.iter_mut().for_each(|call| call.wave = 4 * call.wave + 4);
-        part_epilogues(&mut plan, from);
-        fold_columns_in_parts(&mut plan);
-        let mut large = Large { plan, library: BTreeSet::new(), half: Halves { precision, ..Halves::default() }, from };
-        if precision.is_half() {
+        spread_waves(&mut plan);
+        multiply_in_parts(&mut plan, &|m| rule.parts(m));
+        part_epilogues(&mut plan, rule);
+        fold_columns_in_parts(&mut plan, OF_LAUNCHES);
+        let half = Halves { precision: rule.precision, ..Halves::default() };
+        let mut large = Large { products: products(&plan, rule), plan, half };
+        if rule.precision.is_half() {
             large.store_halves();
             large.cast_the_rest();
         }
-        large.plan.calls.sort_by_key(|call| call.wave);
-        large.plan.waves = large.plan.calls.last().map_or(0, |c| c.wave + 1);
-        large.library = large.calls_of_library();
+        gather_waves(&mut large.plan);
+        large.products = products(&large.plan, rule);
         large
     })
 }
 
-fn is_large(m: &Matmul, from: usize) -> bool {
-    let flops = 2 * m.outer.iter().product::<usize>() * m.m * m.n * m.k;
-    flops >= from && m.deep.is_empty() && m.outer.len() <= 1 && is_matrix(&m.a) && is_matrix(&m.b)
+fn products(plan: &Plan, rule: Rule) -> BTreeMap<usize, By> {
+    let by = |call: &Call| if let Work::Matmul(m) = &call.work { rule.by(m) } else { None };
+    plan.calls.iter().enumerate().filter_map(|(i, call)| Some((i, by(call)?))).collect()
 }
 
-/// One of its axes has neighbours beside each other.
-fn is_matrix(o: &Operand) -> bool {
-    (o.col == 1 && o.row > 1) || (o.row == 1 && o.col > 1)
+impl Rule {
+    /// Who computes it, if it is large.
+    pub fn by(&self, m: &Matmul) -> Option<By> {
+        let flops = 2 * m.outer.iter().product::<usize>() * m.m * m.n * m.terms();
+        if flops < self.from {
+            return None;
+        }
+        let matrices =
+            m.deep.is_empty() && m.outer.len() <= 1 && is_matrix(&m.a, m.m, m.k) && is_matrix(&m.b, m.k, m.n);
+        let library = matrices && (self.precision == Precision::Fp32 || is_plain(m) || flops >= LARGEST);
+        let tile = TensorTile::choose(m, self.precision, self.chip).filter(|_| !library);
+        tile.map(By::Tensor).or(matrices.then_some(By::Library))
+    }
+
+    /// Parts that the sum of a product is cut into: those with few tiles, whose results are gradients of weights.
+    fn parts(&self, m: &Matmul) -> Option<usize> {
+        match self.by(m) {
+            None => parts_of_small(m),
+            Some(By::Library) => None,
+            Some(By::Tensor(tile)) => {
+                let wanted = (4 * self.chip.multiprocessors / tile.units(m).max(1)).min(m.terms() / LEAST_TERMS);
+                (m.a.row == 1 && wanted > 1).then_some(wanted)
+            }
+        }
+    }
+}
+
+/// Terms of a part, at least.
+const LEAST_TERMS: usize = 128;
+
+/// One of its axes has neighbours beside each other, and rows or columns do not overlap, as windows do.
+fn is_matrix(o: &Operand, rows: usize, cols: usize) -> bool {
+    (o.col == 1 && o.row > 1 && o.row >= cols) || (o.row == 1 && o.col > 1 && o.col >= rows)
 }
 
 /// Nothing but the product, stored row by row.
@@ -63,11 +117,11 @@ fn is_plain(m: &Matmul) -> bool {
     m.program.instrs == [Instr::Product] && store.col == 1 && store.row >= m.n
 }
 
-fn part_epilogues(plan: &mut Plan, from: usize) {
+fn part_epilogues(plan: &mut Plan, rule: Rule) {
     let mut added = Vec::new();
     for call in &mut plan.calls {
         let Work::Matmul(m) = &mut call.work else { continue };
-        if !is_large(m, from) || is_plain(m) {
+        if rule.by(m) != Some(By::Library) || is_plain(m) {
             continue;
         }
         let dims: Vec<usize> = m.outer.iter().copied().chain([m.m, m.n]).collect();
@@ -109,61 +163,9 @@ fn flat(mut l: Loop) -> Loop {
     l
 }
 
-/// Long columns are folded in parts by many blocks, and the parts by few.
-fn fold_columns_in_parts(plan: &mut Plan) {
-    let mut added = Vec::new();
-    for call in &mut plan.calls {
-        let Work::Loop(l) = &mut call.work else { continue };
-        let long = l.nest == Nest::Columns && l.outer.is_empty() && l.rows * l.cols >= LONG_COLUMNS;
-        let Some(parts) = (2..l.rows).find(|n| l.rows % n == 0 && l.rows / n <= PART_ROWS).filter(|_| long) else {
-            continue;
-        };
-        let rows = l.rows / parts;
-        l.operands.iter_mut().for_each(|o| o.outer = vec![o.row * rows]);
-        (l.outer, l.rows) = (vec![parts], rows);
-        for fold in &l.folds {
-            let buffer = new_buffer(&mut plan.buffers, &[parts, l.cols]);
-            let part = Operand { buffer, dtype: DType::F32, offset: 0, outer: vec![l.cols], row: 0, col: 1 };
-            let target = std::mem::replace(&mut l.operands[fold.operand], part);
-            let from = Operand { buffer, dtype: DType::F32, offset: 0, outer: vec![], row: l.cols, col: 1 };
-            let second = Loop {
-                outer: vec![],
-                rows: parts,
-                cols: l.cols,
-                nest: Nest::Columns,
-                operands: vec![from, Operand { outer: vec![], ..target }],
-                program: Program { instrs: vec![Instr::Load(0)] },
-                stores: vec![],
-                folds: vec![Fold { kind: fold.kind, value: 0, operand: 1, whole: false }],
-            };
-            let elements = parts * l.cols;
-            let cost = Cost { flops: elements, bytes: 4 * elements };
-            let label = format!("{} (parts)", call.label);
-            added.push(Call { work: Work::Loop(second), wave: call.wave + 1, cost, label });
-        }
-    }
-    plan.calls.extend(added);
-}
-
-/// Elements from which it is worth it, and the rows of a part.
-const LONG_COLUMNS: usize = 1 << 20;
-const PART_ROWS: usize = 256;
-
-fn new_buffer(buffers: &mut Vec<Buffer>, dims: &[usize]) -> BufferId {
-    let shape = Shape::from(dims.to_vec());
-    buffers.push(Buffer { shape, dtype: DType::F32, storage: Storage::Scratch { offset: 0 } });
-    buffers.len() - 1
-}
-
 impl Large {
-    fn calls_of_library(&self) -> BTreeSet<usize> {
-        let suits = |call: &Call| matches!(&call.work, Work::Matmul(m) if is_large(m, self.from) && is_plain(m));
-        (0..self.plan.calls.len()).filter(|&i| suits(&self.plan.calls[i])).collect()
-    }
-
     /// Values that only large products and loops touch are stored in 16 bits; results of weights' gradients stay whole.
     fn store_halves(&mut self) {
-        let library = self.calls_of_library();
         let plan = &self.plan;
         for (id, buffer) in plan.buffers.iter().enumerate() {
             let scratch = matches!(buffer.storage, Storage::Scratch { .. });
@@ -179,7 +181,7 @@ impl Large {
                     continue;
                 }
                 match &call.work {
-                    Work::Matmul(m) if library.contains(&i) => {
+                    Work::Matmul(m) if self.products.contains_key(&i) => {
                         // the gradient of a weight walks the batch: its result feeds the optimiser
                         let gradient = m.a.row == 1 && writes.contains(&id);
                         of_product |= !gradient;
@@ -202,11 +204,10 @@ impl Large {
 
     /// What large products read and others need whole gets a copy in 16 bits.
     fn cast_the_rest(&mut self) {
-        let library = self.calls_of_library();
         // of a buffer as it was made by a wave
         let mut copies: Vec<((BufferId, Option<usize>), BufferId)> = Vec::new();
         let mut added = Vec::new();
-        for i in library {
+        for &i in self.products.keys() {
             let wave = self.plan.calls[i].wave;
             for side in 0..2 {
                 let Work::Matmul(m) = &self.plan.calls[i].work else { continue };

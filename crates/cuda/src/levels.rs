@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::precision::Precision;
 use crate::product::{Library, Product, WORKSPACE};
 use crate::run::Words;
-use crate::schedule::{Cut, Schedule, Step};
+use crate::schedule::{Cut, Fibre, Schedule, Step};
 
 pub struct Levels {
     levels: Vec<Level>,
@@ -25,7 +25,8 @@ pub struct Levels {
 
 struct Level {
     products: Vec<(Product, [Address; 3])>,
-    kernel: Option<(Kernel, usize)>,
+    /// With its blocks, and the bytes of memory of each.
+    kernel: Option<(Kernel, usize, usize)>,
 }
 
 #[derive(Default)]
@@ -64,7 +65,11 @@ impl Levels {
             }
             let units: usize = fibres.iter().map(|f| f.units()).sum();
             let kernel = (units > 0).then(|| module.kernel(&format!("level{n}"))).transpose()?;
-            levels.push(Level { products, kernel: kernel.map(|k| (k, units)) });
+            let shared = fibres.iter().map(|f| stage_bytes(plan, f)).max().unwrap_or(0);
+            if let Some(kernel) = kernel.as_ref().filter(|_| shared > 0) {
+                kernel.allow_shared(shared)?;
+            }
+            levels.push(Level { products, kernel: kernel.map(|k| (k, units, shared)) });
         }
         let outputs = (!layout.copied.is_empty()).then(|| module.kernel("outputs")).transpose()?;
         let workspace = Bytes::new(device, "products", WORKSPACE)?;
@@ -98,14 +103,25 @@ impl Levels {
                 let at = addresses.map(|a| words.0[a.word] + a.offset);
                 product.run(&self.library, at, self.workspace.pointer, stream)?;
             }
-            if let Some((kernel, units)) = &level.kernel {
-                kernel.launch(stream, *units, self.threads, &mut words.0)?;
+            if let Some((kernel, units, shared)) = &level.kernel {
+                kernel.launch(stream, *units, self.threads, *shared, &mut words.0)?;
             }
         }
         match &self.outputs {
-            Some(kernel) => kernel.launch(stream, OUTPUT_BLOCKS, self.threads, &mut words.0),
+            Some(kernel) => kernel.launch(stream, OUTPUT_BLOCKS, self.threads, 0, &mut words.0),
             None => Ok(()),
         }
+    }
+}
+
+/// Of a block's own memory, for the stages of a product.
+fn stage_bytes(plan: &Plan, fibre: &Fibre) -> usize {
+    match (fibre.cut, &fibre.steps[..]) {
+        (Cut::Tensor { tile, .. }, [Step::Call(call)]) => match &plan.calls[*call].work {
+            Work::Matmul(m) => tile.bytes(m),
+            _ => 0,
+        },
+        _ => 0,
     }
 }
 

@@ -4,6 +4,28 @@
 use citius_graph::DType;
 use citius_plan::{Instr, Loop, Operand, Plan, Storage, Work};
 
+/// Pass `keep_zeros`: scratch memory begins as zeros, and here every value has bytes of its own. So zeros around a value, as
+/// padding has them, need not be written again in each step.
+pub fn keep_zeros(plan: &mut Plan) {
+    let zeros = |work: &Work| match work {
+        Work::Loop(l) if l.folds.is_empty() && l.program.instrs == [Instr::Const(0.0)] => {
+            let targets: Vec<usize> = l.stores.iter().map(|s| l.operands[s.1].buffer).collect();
+            Some(targets)
+        }
+        _ => None,
+    };
+    let stays = |id: &usize| {
+        let scratch = matches!(plan.buffers[*id].storage, Storage::Scratch { .. });
+        let output = plan.outputs.iter().any(|o| o.1 == *id);
+        // others write the rest of it, and nobody changes it in place
+        let changed = |work: &Work| work.touches().1.contains(id) && work.touches().0.contains(id);
+        scratch && !output && !plan.calls.iter().any(|c| changed(&c.work))
+    };
+    let drop: Vec<bool> = plan.calls.iter().map(|c| zeros(&c.work).is_some_and(|t| t.iter().all(stays))).collect();
+    let mut drop = drop.into_iter();
+    plan.calls.retain(|_| !drop.next().unwrap_or(false));
+}
+
 pub fn read_through_transposes(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     let mut at = 0;

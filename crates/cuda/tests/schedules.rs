@@ -1,14 +1,17 @@
 //! What can be held without a GPU: how steps are scheduled, and the source that comes out.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use citius_cuda::{
-    Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Precision, Schedule, Team, call_library, read_through_transposes,
-    render,
+    By, Chip, Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Precision, Rule, Schedule, Team, call_library,
+    keep_zeros, read_through_transposes, render,
 };
 use citius_graph::{DType, Graph};
-use citius_nn::{Activation, Adam, Cell, LeNet, Learning, Module, cross_entropy, forecaster, mlp, mse};
-use citius_plan::Plan;
+use citius_nn::{
+    Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, Stem, cross_entropy, forecaster, mlp, mse,
+};
+use citius_plan::{Instr, Plan, Work};
 
 const ONE: Team = Team { blocks: 1, groups: 2, threads: 64 };
 const GRID: Team = Team { blocks: 132, groups: 1, threads: 512 };
@@ -42,12 +45,39 @@ fn pictures() -> Plan {
 }
 
 /// A training step of a recurrent network.
-fn recurrent_step(cell: Cell) -> Plan {
+fn recurrent_step(cell: Cell, width: usize) -> Plan {
     let g = Graph::new();
-    let out = forecaster(cell, 10, 20, 1).layers(2).whole().forward(&g.input("x", &[32, 100, 10]));
+    let out = forecaster(cell, 10, width, 1).layers(2).whole().forward(&g.input("x", &[32, 100, 10]));
     let loss = mse(&out, &g.input("y", &[32, 1]));
     Learning::new(Adam::default(), 1e-2).record(&loss).unwrap();
     read_through_transposes(&citius_plan::compile(&g).unwrap())
+}
+
+/// Convolutions large enough for matrix units.
+fn residual() -> Plan {
+    let g = Graph::new();
+    let net = ResNet { inputs: 3, outputs: 10, depth: Depth::Eighteen, stem: Stem::Cifar, width: 16 };
+    let loss =
+        cross_entropy(&net.forward(&g.input("x", &[64, 3, 16, 16])), &g.input_of("y", &[64], DType::I32), 0.0, None);
+    Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+    let mut plan = read_through_transposes(&citius_plan::compile(&g).unwrap());
+    keep_zeros(&mut plan);
+    plan
+}
+
+#[test]
+fn convolutions_go_to_the_matrix_units() {
+    let plan = residual();
+    let on_units = |precision| {
+        let products = call_library(&plan, rule(precision)).map_or(BTreeMap::new(), |large| large.products);
+        products.values().filter(|by| matches!(by, By::Tensor(_))).count()
+    };
+    assert_eq!(on_units(Precision::Fp32), 0);
+    // each of the convolutions behind the first, forward and both gradients, as far as they are large enough
+    assert!(on_units(Precision::Bf16) >= 40, "{}", on_units(Precision::Bf16));
+    assert!(on_units(Precision::Tf32) >= 40, "{}", on_units(Precision::Tf32));
+    // zeros around pictures are written once, not in each step
+    assert!(!plan.calls.iter().any(|c| matches!(&c.work, Work::Loop(l) if l.program.instrs == [Instr::Const(0.0)])));
 }
 
 fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> String {
@@ -55,6 +85,10 @@ fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> Strin
     places.admit(plan);
     let layout = Layout::new(plan, schedule, &places, &|name| name != "rows", half, 227 << 10);
     render(plan, schedule, &layout, &places, timed)
+}
+
+fn rule(precision: Precision) -> Rule {
+    Rule { precision, from: LARGE_PRODUCT, chip: Chip { multiprocessors: 132, capability: (9, 0) } }
 }
 
 /// Compares with a file beside this one; `UPDATE=1` writes it.
@@ -91,13 +125,13 @@ fn the_source_of_a_small_step() {
 #[test]
 fn large_products_are_the_librarys() {
     let plan = step(&[1024, 1024, 1024, 10], 512, 4096, false);
-    assert!(call_library(&step(&[784, 128, 64, 10], 64, 60_000, true), Precision::Fp32, LARGE_PRODUCT).is_none());
+    assert!(call_library(&step(&[784, 128, 64, 10], 64, 60_000, true), rule(Precision::Fp32)).is_none());
     for precision in [Precision::Fp32, Precision::Bf16, Precision::Fp16] {
-        let large = call_library(&plan, precision, LARGE_PRODUCT).unwrap();
+        let large = call_library(&plan, rule(precision)).unwrap();
         // two layers forward, two gradients of weights, one of activations
-        assert_eq!(large.library.len(), 5);
+        assert_eq!(large.products.len(), 5);
         assert_eq!(large.half.buffers.is_empty(), precision == Precision::Fp32);
-        let schedule = Schedule::in_levels(&large.plan, &large.library, 132);
+        let schedule = Schedule::in_levels(&large.plan, &large.products, 132);
         assert!(schedule.by_levels());
         let text = source(&large.plan, &schedule, &large.half, false);
         assert!(text.contains("level0(") && !text.contains(" steps("));
@@ -114,6 +148,7 @@ fn sources_compile() {
     let mnist = step(&[784, 128, 64, 10], 64, 60_000, true);
     let pictures = pictures();
     let wide = step(&[1024, 1024, 1024, 10], 512, 4096, false);
+    let residual = residual();
     let none = Halves::default();
     for capability in [(8, 0), (9, 0)] {
         for (plan, team) in [
@@ -129,15 +164,23 @@ fn sources_compile() {
             }
         }
         for cell in [Cell::Tanh, Cell::Relu, Cell::Gru, Cell::Lstm] {
-            let plan = recurrent_step(cell);
-            let text = source(&plan, &Schedule::new(&plan, Team { blocks: 16, groups: 2, threads: 128 }), &none, false);
-            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{cell:?} for {capability:?}: {e}"));
+            // a warp, a group and several units a thread
+            for width in [20, 48, 200] {
+                let plan = recurrent_step(cell, width);
+                let team = Team { blocks: 16, groups: 2, threads: 128 };
+                let text = source(&plan, &Schedule::new(&plan, team), &none, false);
+                citius_cuda::compile(&text, capability)
+                    .unwrap_or_else(|e| panic!("{cell:?} of {width} for {capability:?}: {e}"));
+            }
         }
-        for precision in [Precision::Fp32, Precision::Bf16, Precision::Fp16] {
-            let large = call_library(&wide, precision, LARGE_PRODUCT).unwrap();
-            let schedule = Schedule::in_levels(&large.plan, &large.library, 132);
-            let text = source(&large.plan, &schedule, &large.half, false);
-            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{precision} for {capability:?}: {e}"));
+        for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16] {
+            // none of the convolutions is exact there
+            for large in [&wide, &residual].into_iter().filter_map(|plan| call_library(plan, rule(precision))) {
+                let schedule = Schedule::in_levels(&large.plan, &large.products, 132);
+                let text = source(&large.plan, &schedule, &large.half, false);
+                citius_cuda::compile(&text, capability)
+                    .unwrap_or_else(|e| panic!("{precision} for {capability:?}: {e}"));
+            }
         }
     }
 }

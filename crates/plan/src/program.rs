@@ -120,7 +120,8 @@ impl Instr {
         }
     }
 
-    fn renamed(&self, to: &[Var]) -> Instr {
+    /// With other names for the values it reads.
+    pub fn renamed(&self, to: &[Var]) -> Instr {
         match *self {
             Instr::Load(_) | Instr::Product | Instr::Const(_) => *self,
             Instr::Unary(op, a) => Instr::Unary(op, to[a]),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use citius_cpu::{Inputs, Memory};
-use citius_cuda::{Device, Executable, Options, Session, Team};
+use citius_cuda::{Device, Executable, Options, Precision, Session, Team};
 use citius_graph::Graph;
 
 use crate::cpu::Feeder;
@@ -12,8 +12,9 @@ use crate::{Evaluate, Values};
 /// One GPU, one way of running a step.
 pub struct Cuda {
     pub device: Arc<Device>,
-    /// `None`: products by cuBLASLt, kernels one after the other.
+    /// `None`: products by cuBLASLt or on matrix units, kernels one after the other.
     pub team: Option<Team>,
+    pub precision: Precision,
 }
 
 impl Cuda {
@@ -22,13 +23,19 @@ impl Cuda {
         let device = Device::open(0).map_err(|e| e.to_string())?;
         let team = |(blocks, groups, threads)| Some(Team { blocks, groups, threads });
         let teams = [team((1, 8, 64)), team((4, 16, 32)), team((40, 1, 256)), None];
-        Ok(teams.map(|team| Cuda { device: device.clone(), team }).into())
+        Ok(teams.map(|team| Cuda { device: device.clone(), team, precision: Precision::Fp32 }).into())
+    }
+
+    /// The first GPU with large products in this precision.
+    pub fn in_precision(precision: Precision) -> Result<Cuda, String> {
+        let device = Device::open(0).map_err(|e| e.to_string())?;
+        Ok(Cuda { device, team: None, precision })
     }
 }
 
 impl Evaluate for Cuda {
     fn name(&self) -> String {
-        format!("{} with {:?}", self.device.name, self.team)
+        format!("{} with {:?} in {}", self.device.name, self.team, self.precision)
     }
 
     fn run(&self, graph: &Graph, initial: &Values, inputs: &[Values]) -> Result<Vec<Values>, String> {
@@ -42,7 +49,8 @@ impl Evaluate for Cuda {
         let mut feeder = Feeder::new(graph, inputs, &position);
         let bytes = feeder.u8_inputs();
         let bound = bytes.iter().fold(Inputs::new(), |b, (name, data)| b.u8(name, data));
-        let options = Options { team: self.team, library_from: Some(1), ..Options::default() };
+        let options =
+            Options { team: self.team, precision: self.precision, library_from: Some(1), ..Options::default() };
         let mut executable = Executable::new(plan.clone(), &session, &bound, options).map_err(|e| e.to_string())?;
         let steps = inputs.len() as u64;
         executable.run(&mut session, 0, &bound, 0, steps, &mut feeder).map_err(|e| e.to_string())?;

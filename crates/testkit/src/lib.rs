@@ -2,7 +2,7 @@
 //!
 //! | check | an executor against |
 //! |---|---|
-//! | [`map_ops()`], [`big_ops()`], [`composed()`] | the naive f64 [`Reference`], outputs and gradients |
+//! | [`map_ops()`], [`big_ops()`], [`products()`], [`wide_recurrences()`], [`composed()`] | the naive f64 [`Reference`], outputs and gradients |
 //! | [`golden::ops()`], [`golden::layers()`], [`golden::losses()`], [`golden::optimizers()`], … | PyTorch |
 //!
 //! The reference itself is held against finite differences ([`finite`]) and the same goldens. Everything here panics on
@@ -18,7 +18,7 @@ pub mod golden;
 mod recurrence;
 mod reference;
 
-pub use cases::{Case, big_ops, composed, map_ops};
+pub use cases::{Case, big_ops, composed, map_ops, products, wide_recurrences};
 pub use compare::{Tolerance, compare};
 pub use cpu::Cpu;
 pub use cuda::Cuda;

@@ -1,5 +1,6 @@
 //! The CUDA executor, as one block, a cluster and a grid, against the reference and against PyTorch.
 
+use citius_cuda::Precision;
 use citius_testkit::{Cuda, Tolerance, golden};
 
 const F32: Tolerance = Tolerance { relative: 2e-6, absolute: 2e-6 };
@@ -20,6 +21,28 @@ fn map_ops() {
 #[ignore = "needs a GPU: cargo xtask gpu"]
 fn big_ops() {
     each(|cuda| citius_testkit::big_ops(cuda, F32));
+}
+
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn wide_recurrences() {
+    each(|cuda| citius_testkit::wide_recurrences(cuda, Tolerance::new(2e-5, 2e-5)));
+}
+
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn products() {
+    each(|cuda| citius_testkit::products(cuda, Tolerance::new(1e-5, 2e-5)));
+}
+
+/// Factors of 11 and 8 bits, sums of up to 648 products of numbers in ±2.
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn products_on_matrix_units() {
+    for (precision, absolute) in [(Precision::Tf32, 0.03), (Precision::Bf16, 0.25), (Precision::Fp16, 0.03)] {
+        let cuda = Cuda::in_precision(precision).expect("a GPU");
+        citius_testkit::products(&cuda, Tolerance::new(0.01, absolute));
+    }
 }
 
 #[test]

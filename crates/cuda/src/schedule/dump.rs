@@ -16,8 +16,8 @@ impl fmt::Display for Dump<'_> {
             writeln!(f, "level {n}")?;
             level.iter().try_for_each(|fibre| write_fibre(f, fibre, plan))?;
         }
-        for (beside, whose) in [(&schedule.ahead, "next"), (&schedule.behind, "last")] {
-            let Some(beside) = beside else { continue };
+        let ahead = schedule.ahead.iter().map(|b| (b, "next"));
+        for (beside, whose) in ahead.chain(schedule.behind.iter().map(|b| (b, "last"))) {
             writeln!(f, "beside level {}, of the {whose} step", beside.level)?;
             beside.stages.iter().flatten().try_for_each(|fibre| write_fibre(f, fibre, plan))?;
         }
@@ -34,6 +34,7 @@ fn write_fibre(f: &mut fmt::Formatter, fibre: &Fibre, plan: &Plan) -> fmt::Resul
     let units = match fibre.cut {
         Cut::Rows { rows, per_unit } => format!("{rows} rows in {} units", rows.div_ceil(per_unit)),
         Cut::Tiles { tile, units } => format!("{units} tiles of {}×{}", tile.rows, tile.cols),
+        Cut::Tensor { tile, units } => format!("{units} tiles of {}×{} on matrix units", tile.rows, tile.cols),
         Cut::Own { units } => format!("{units} units"),
         Cut::Library => "cuBLASLt".to_owned(),
     };

@@ -17,10 +17,12 @@ mod fibre;
 mod reach;
 mod units;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use citius_graph::LeafKind;
 use citius_plan::{Plan, Storage, Work};
+
+use crate::large::By;
 
 pub use dump::Dump;
 pub use fibre::{Fibre, form_fibres};
@@ -56,7 +58,8 @@ impl Team {
 pub struct Schedule {
     pub team: Team,
     pub levels: Vec<Vec<Fibre>>,
-    pub ahead: Option<Beside>,
+    /// Of the next step, a stage each, one after the other.
+    pub ahead: Vec<Beside>,
     pub behind: Option<Beside>,
 }
 
@@ -77,6 +80,11 @@ impl Schedule {
         let all = combine_folds(plan);
         let (mut steps, mut early) = take_ahead(plan, all.clone());
         let mut levels = form_fibres(plan, &steps, &none);
+        if form_fibres(plan, &early, &none).len() > levels.len() {
+            // no room for so many stages
+            (steps, early) = (all.clone(), Vec::new());
+            levels = form_fibres(plan, &steps, &none);
+        }
         cut(plan, &mut levels, blocks, team);
         let mut behind = postpone_tail(plan, &mut levels, blocks);
         // what is written ahead would be gone before the tail has read it
@@ -88,27 +96,33 @@ impl Schedule {
             cut(plan, &mut levels, blocks, team);
             behind = postpone_tail(plan, &mut levels, blocks);
         }
-        let mut stages = form_fibres(plan, &early, &none);
-        let ahead = (!stages.is_empty()).then(|| {
-            let level = idlest(&levels, blocks);
-            let idle = blocks.saturating_sub(units(&levels[level])).max(1);
-            cut(plan, &mut stages, idle, team);
-            Beside { level, stages }
-        });
+        let ahead = beside_idle(plan, &levels, form_fibres(plan, &early, &none), team);
         Schedule { team, levels, ahead, behind }
     }
 
-    /// For a step with large products: a kernel for each level, run one after the other, and `library` calls by themselves.
-    pub fn in_levels(plan: &Plan, library: &BTreeSet<usize>, multiprocessors: usize) -> Schedule {
+    /// For a step with large products: a kernel for each level, run one after the other; what is `large` runs by itself.
+    pub fn in_levels(plan: &Plan, large: &BTreeMap<usize, By>, multiprocessors: usize) -> Schedule {
+        let alone: BTreeSet<usize> = large.keys().copied().collect();
         let team = Team { blocks: multiprocessors * WAVES, groups: 1, threads: 256 };
-        let mut levels = form_fibres(plan, &combine_folds(plan), library);
+        let mut levels = form_fibres(plan, &combine_folds(plan), &alone);
         for fibre in levels.iter_mut().flatten() {
-            match fibre.steps[..] {
-                [Step::Call(i)] if library.contains(&i) => fibre.cut = Cut::Library,
+            let own = match fibre.steps[..] {
+                [Step::Call(i)] => large.get(&i).map(|by| (by, &plan.calls[i].work)),
+                _ => None,
+            };
+            match own {
+                Some((By::Library, _)) => fibre.cut = Cut::Library,
+                Some((By::Tensor(tile), Work::Matmul(m))) => {
+                    fibre.cut = Cut::Tensor { tile: *tile, units: tile.units(m) };
+                }
                 _ => cut_alone(plan, fibre, team),
             }
         }
-        Schedule { team, levels, ahead: None, behind: None }
+        // what takes longest begins first
+        for level in &mut levels {
+            level.sort_by_key(|f| std::cmp::Reverse(units::cost(plan, f) / f.units().max(1)));
+        }
+        Schedule { team, levels, ahead: Vec::new(), behind: None }
     }
 
     /// Barriers across the device in each step.
@@ -118,12 +132,12 @@ impl Schedule {
 
     /// Whether levels are kernels of their own.
     pub fn by_levels(&self) -> bool {
-        self.levels.iter().flatten().any(|f| f.cut == Cut::Library)
+        self.levels.iter().flatten().any(|f| matches!(f.cut, Cut::Library | Cut::Tensor { .. }))
     }
 
     /// All fibres, in the order they are written.
     pub fn fibres(&self) -> impl Iterator<Item = &Fibre> {
-        let beside = [&self.ahead, &self.behind].into_iter().flatten().flat_map(|b| &b.stages);
+        let beside = self.ahead.iter().chain(&self.behind).flat_map(|b| &b.stages);
         self.levels.iter().chain(beside).flatten()
     }
 }
@@ -139,9 +153,24 @@ pub fn units(level: &[Fibre]) -> usize {
     level.iter().map(Fibre::units).sum()
 }
 
-/// The level that leaves most blocks without work; the last of those.
-fn idlest(levels: &[Vec<Fibre>], blocks: usize) -> usize {
-    (0..levels.len()).max_by_key(|&n| (blocks.saturating_sub(units(&levels[n])), n)).unwrap_or(0)
+/// Each stage goes beside a level behind that of the stage before: of those with blocks to spare for all of it, the one whose
+/// units take longest; else the one with most blocks to spare.
+fn beside_idle(plan: &Plan, levels: &[Vec<Fibre>], stages: Vec<Vec<Fibre>>, team: Team) -> Vec<Beside> {
+    let idle = |level: usize| team.size().saturating_sub(units(&levels[level]));
+    let longest = |level: usize| levels[level].iter().map(|f| units::cost(plan, f) / f.units().max(1)).max();
+    let (mut from, mut left) = (0, stages.len());
+    let place = |mut stage: Vec<Fibre>| {
+        left -= 1;
+        // how many units it would have, if it had all blocks
+        cut(plan, std::slice::from_mut(&mut stage), team.size(), team);
+        let needed = units(&stage);
+        let room = |n: &usize| (idle(*n).min(needed), longest(*n), *n);
+        let level = (from..levels.len() - left).max_by_key(room).unwrap_or(0);
+        from = level + 1;
+        cut(plan, std::slice::from_mut(&mut stage), idle(level).max(1), team);
+        Beside { level, stages: vec![stage] }
+    };
+    stages.into_iter().map(place).collect()
 }
 
 /// A loop that folds everything into one value, which its units have to share.
@@ -157,7 +186,7 @@ fn combine_folds(plan: &Plan) -> Vec<Step> {
     plan.calls.iter().enumerate().flat_map(of_call).collect()
 }
 
-/// (the rest, what needs nothing but a step's inputs)
+/// (the rest, what needs nothing but a step's inputs, directly or not)
 fn take_ahead(plan: &Plan, steps: Vec<Step>) -> (Vec<Step>, Vec<Step>) {
     let is_input = |id: usize| match &plan.buffers[id].storage {
         Storage::Leaf { kind, .. } => *kind == LeafKind::Input,
@@ -166,14 +195,23 @@ fn take_ahead(plan: &Plan, steps: Vec<Step>) -> (Vec<Step>, Vec<Step>) {
     };
     let written = |id: usize| plan.calls.iter().filter(|c| c.work.touches().1.contains(&id)).count();
     let kept = |id: usize| plan.outputs.iter().any(|o| o.1 == id);
-    let early = |step: &Step| {
-        let Step::Call(i) = *step else { return false };
+    let (mut early, mut rest, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for step in steps {
+        let Step::Call(i) = step else {
+            rest.push(step);
+            continue;
+        };
         let (reads, writes) = plan.calls[i].work.touches();
         let scratch = |id: &usize| matches!(plan.buffers[*id].storage, Storage::Scratch { .. });
         let own = writes.iter().all(|id| scratch(id) && written(*id) == 1 && !kept(*id));
-        own && !shares_a_fold(&plan.calls[i].work) && reads.iter().all(|id| is_input(*id))
-    };
-    let (early, rest): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(early);
+        let there = reads.iter().all(|id| is_input(*id) || known.contains(id));
+        if own && there && !shares_a_fold(&plan.calls[i].work) {
+            known.extend(writes);
+            early.push(step);
+        } else {
+            rest.push(step);
+        }
+    }
     // a step that is nothing else has nothing to run beside
     if rest.is_empty() { (early, rest) } else { (rest, early) }
 }

@@ -4,7 +4,8 @@
 use citius_plan::{Nest, Plan, Work};
 
 use super::{Fibre, Step, Team};
-use crate::source::matmul::Tile;
+use crate::source::matmul::{Tile, all_rows, is_flat};
+use crate::source::tensor::TensorTile;
 
 /// The pieces of a fibre.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -13,6 +14,8 @@ pub enum Cut {
     Rows { rows: usize, per_unit: usize },
     /// Tiles of a product, for each outer index.
     Tiles { tile: Tile, units: usize },
+    /// Tiles on the matrix units.
+    Tensor { tile: TensorTile, units: usize },
     /// As the lone call has it.
     Own { units: usize },
     /// The library's.
@@ -29,7 +32,7 @@ impl Cut {
     pub fn units(&self) -> usize {
         match self {
             Cut::Rows { rows, per_unit } => rows.div_ceil(*per_unit),
-            Cut::Tiles { units, .. } | Cut::Own { units } => *units,
+            Cut::Tiles { units, .. } | Cut::Tensor { units, .. } | Cut::Own { units } => *units,
             Cut::Library => 0,
         }
     }
@@ -68,7 +71,8 @@ pub fn cut_alone(plan: &Plan, fibre: &mut Fibre, team: Team) {
 /// Arithmetic and bytes of a block that runs by itself.
 const PIECE: usize = 64 << 10;
 
-fn cost(plan: &Plan, fibre: &Fibre) -> usize {
+/// Arithmetic and bytes of a fibre.
+pub fn cost(plan: &Plan, fibre: &Fibre) -> usize {
     let of = |s: &Step| match s {
         // rows anywhere in memory are long in coming
         Step::Call(i) if matches!(plan.calls[*i].work, Work::Gather(_)) => 16 * plan.calls[*i].cost.bytes,
@@ -103,12 +107,12 @@ fn cut_fibre(plan: &Plan, fibre: &Fibre, share: usize, threads: usize) -> Cut {
             let each = match l.nest {
                 // a unit per outer index where a fold takes all of it
                 Nest::Rows if l.folds.iter().any(|f| f.whole) => 1,
-                Nest::Rows => l.rows.div_ceil(crate::source::loops::OWN_ROWS),
+                Nest::Rows => l.rows.div_ceil(crate::source::loops::own_rows(l)),
                 Nest::Columns => l.cols.div_ceil(crate::source::loops::OWN_COLUMNS),
             };
             Cut::Own { units: outer * each }
         }
-        Work::Scatter(s) => Cut::Own { units: s.width.div_ceil(crate::source::rows::SCATTER_COLUMNS).max(1) },
+        Work::Scatter(s) => Cut::Own { units: s.table_rows.max(1) },
         Work::Gather(_) | Work::ArgMax(_) | Work::Random(_) => Cut::Own { units: 1 },
         Work::Recurrence(_) | Work::RecurrenceGradient(_) => Cut::Own { units: 1 },
     }
@@ -119,7 +123,7 @@ fn folds_long_columns(work: &Work) -> bool {
 }
 
 fn tiles(m: &citius_plan::Matmul, share: usize, threads: usize) -> Cut {
-    let outer = m.outer.iter().product::<usize>();
-    let tile = Tile::choose(m, share.div_ceil(outer.max(1)), threads);
-    Cut::Tiles { tile, units: outer * m.m.div_ceil(tile.rows) * m.n.div_ceil(tile.cols) }
+    let outer = if is_flat(m) { 1 } else { m.outer.iter().product::<usize>() };
+    let tile = Tile::choose(m, (share / outer.max(1)).max(1), threads);
+    Cut::Tiles { tile, units: outer * all_rows(m).div_ceil(tile.rows) * m.n.div_ceil(tile.cols) }
 }

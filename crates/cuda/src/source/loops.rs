@@ -7,8 +7,10 @@ use super::Sync;
 use super::program::{element, identity, joined, loaded, of_warp, render};
 use super::text::Text;
 
-/// Rows of a unit where a loop has outer indices.
-pub const OWN_ROWS: usize = 32;
+/// Rows of a unit where a loop has outer indices: 32, or more of short ones.
+pub fn own_rows(l: &Loop) -> usize {
+    (1024 / l.cols.max(1)).clamp(32, 1024)
+}
 /// Columns of a unit where columns are folded under outer indices.
 pub const OWN_COLUMNS: usize = 32;
 

@@ -3,9 +3,9 @@
 
 use citius_plan::{Deep, Matmul, Operand};
 
-use super::Sync;
 use super::program::{element, loaded, render, typed};
 use super::text::Text;
+use super::{Sync, indices};
 
 /// How a tile of a product is computed by a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,10 +36,11 @@ impl Tile {
             steps.into_iter().filter(move |s| *s < most).chain([most.clamp(1, 256)])
         };
         let mut best: Option<(f64, Tile)> = None;
-        for rows in sizes(m.m) {
+        let all = all_rows(m);
+        for rows in sizes(all) {
             for cols in sizes(m.n) {
                 let (tile, cost) = Tile::inside(m, rows, cols, threads);
-                let units = m.m.div_ceil(rows) * m.n.div_ceil(cols);
+                let units = all.div_ceil(rows) * m.n.div_ceil(cols);
                 let bytes = 4 * m.terms() * (rows + cols);
                 let total = units.div_ceil(share.max(1)) as f64 * (cost + bytes as f64 / 48.0 + FIXED);
                 if best.is_none_or(|b| total < b.0) {
@@ -134,6 +135,21 @@ impl Tile {
     }
 }
 
+/// The right side is the same for all outer indices, so that these and `m` count rows of one matrix.
+pub fn is_flat(m: &Matmul) -> bool {
+    !m.outer.is_empty() && m.b.outer.iter().all(|s| *s == 0)
+}
+
+/// Rows that tiles are cut from.
+pub fn all_rows(m: &Matmul) -> usize {
+    if is_flat(m) { m.outer.iter().product::<usize>() * m.m } else { m.m }
+}
+
+/// Outer indices and row of row `row` of all.
+pub fn split_row(m: &Matmul, row: &str) -> (Vec<String>, String) {
+    (indices(&m.outer, &format!("({row}) / {}", m.m.max(1))), format!("({row}) % {}", m.m.max(1)))
+}
+
 /// Four values of `k` come in one load of the left side.
 fn a_by_k(m: &Matmul) -> bool {
     m.a.col == 1 && m.k.is_multiple_of(4) && aligned(&m.a, m.a.row, 4) && m.deep.iter().all(|d| d.a % 4 == 0)
@@ -144,6 +160,7 @@ fn a_by_m(m: &Matmul, tile: &Tile) -> bool {
     let mr = tile.micro.0;
     let whole = m.m.is_multiple_of(mr) && tile.rows.is_multiple_of(mr);
     m.a.row == 1
+        && !is_flat(m)
         && m.a.col > 1
         && [2, 4].contains(&mr)
         && whole
@@ -195,8 +212,20 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
         let vector_n = by_n(m, &tile);
         for i in 0..mr {
             // rows beyond the end compute a copy of the last, which nobody stores
-            let last = if !a_by_k(m) && a_by_m(m, &tile) { m.m - mr + i } else { m.m.saturating_sub(1) };
+            let all = all_rows(m);
+            let last = if !a_by_k(m) && a_by_m(m, &tile) { all - mr + i } else { all.saturating_sub(1) };
             text.line(format!("const Index row{i} = min(r0 + y * {mr} + {i}, (Index){last});"));
+            let start = match is_flat(m) {
+                false => format!("row{i} * {}", m.a.row),
+                true => {
+                    let (outer, row) = split_row(m, &format!("row{i}"));
+                    let terms = m.a.outer.iter().zip(&outer).map(|(s, i)| format!(" + ({i}) * {s}"));
+                    format!("({row}) * {}{}", m.a.row, terms.collect::<String>())
+                }
+            };
+            if a_by_k(m) || !a_by_m(m, &tile) {
+                text.line(format!("const Index at{i} = {start};"));
+            }
         }
         for j in 0..nr {
             let col = if vector_n { format!("x * {nr} + {j}") } else { format!("x + {}", j * across) };
@@ -204,6 +233,7 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
             text.line(format!("const Index col{j} = min(c0 + {col}, (Index){last});"));
         }
         let offset = |o: &Operand| {
+            // none where rows have their own
             let outer = o.outer.iter().zip(outer).filter(|(s, _)| **s > 0).map(|(s, i)| format!(" + {s} * ({i})"));
             format!("{}{}", o.offset, outer.collect::<String>())
         };
@@ -234,10 +264,8 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
             let a_k = if whole { format!("(Index)k * {}", m.a.col) } else { "ka".to_owned() };
             if quad == 4 {
                 for i in 0..mr {
-                    let load = guard(
-                        format!("*(const float4*)(A + row{i} * {} + {})", m.a.row, if whole { "k" } else { "ka" }),
-                        none(4),
-                    );
+                    let load =
+                        guard(format!("*(const float4*)(A + at{i} + {})", if whole { "k" } else { "ka" }), none(4));
                     text.line(format!("const float4 a{i} = {load};"));
                 }
                 for j in (0..nr).filter(|_| b_by_k(m)) {
@@ -252,7 +280,7 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
                 text.line(format!("const float{mr} left = {load};"));
             } else {
                 for i in 0..mr {
-                    let load = guard(format!("A[row{i} * {} + {a_k}]", m.a.row), none(1));
+                    let load = guard(format!("A[at{i} + {a_k}]"), none(1));
                     text.line(format!("const float a{i} = {load};"));
                 }
             }
@@ -355,7 +383,7 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
 }
 
 /// How far `k`, which counts all terms of a sum, has gone in a side of the product.
-fn along_k(m: &Matmul, stride: usize, deep: fn(&Deep) -> usize) -> String {
+pub fn along_k(m: &Matmul, stride: usize, deep: fn(&Deep) -> usize) -> String {
     let mut inner = m.k;
     let mut offset = format!("(Index)(k % {inner}) * {stride}");
     for d in m.deep.iter().rev() {
@@ -417,6 +445,8 @@ impl Walk {
 }
 
 fn epilogue(text: &mut Text, m: &Matmul, outer: &[String], product: &str, row: &str, col: &str) {
+    let (of_row, in_outer) = split_row(m, row);
+    let (outer, row) = if is_flat(m) { (&of_row[..], &in_outer[..]) } else { (outer, row) };
     render(text, &m.program, |i| loaded(&m.operands[i], outer, row, col), product, |_, _| String::new());
     for (value, operand) in &m.stores {
         text.line(format!("{} = v{value};", element(&m.operands[*operand], outer, row, col)));

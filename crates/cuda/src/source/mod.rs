@@ -6,16 +6,18 @@ pub mod matmul;
 pub mod program;
 mod recurrence;
 pub mod rows;
+pub mod tensor;
 mod text;
 
 use citius_plan::{FoldKind, Loop, Nest, Plan, Work};
 
 use crate::draw::rows_alone;
 use crate::layout::{Layout, LeafPlaces};
-use crate::schedule::{Cut, Fibre, Schedule, Step};
+use crate::schedule::{Beside, Cut, Fibre, Schedule, Step};
 use functions::{Function, Functions};
 use loops::Place;
 use matmul::Tile;
+use recurrence::Walkers;
 use text::Text;
 
 /// What every function is told: the step's memory.
@@ -23,6 +25,7 @@ const REGIONS: &str = "const Args& args, char* scratch, char* leaves, char* fed,
 
 const PRELUDE: &str = include_str!("prelude.cu");
 const DRAW: &str = include_str!("draw.cu");
+const TENSOR: &str = include_str!("tensor.cu");
 
 /// The kernel `steps` for this schedule.
 pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPlaces, timed: bool) -> String {
@@ -46,6 +49,9 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
     text.line(PRELUDE);
     if rows_alone(layout).is_some() {
         text.line(DRAW);
+    }
+    if schedule.fibres().any(|f| matches!(f.cut, Cut::Tensor { .. })) {
+        text.line(TENSOR);
     }
     if layout.on_chip.is_some() {
         text.line("extern __shared__ __align__(256) char chip[];");
@@ -78,7 +84,8 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
         emit_levels(&mut text, layout, &levels, shared);
         return text.into_string();
     }
-    let ahead = schedule.ahead.as_ref().map(|b| (b.level, of(&b.stages).into_iter().flatten().collect::<Calls>()));
+    let stage = |b: &Beside| (b.level, of(&b.stages).into_iter().flatten().collect::<Calls>());
+    let ahead = schedule.ahead.iter().map(stage).collect();
     let behind = schedule.behind.as_ref().map(|b| (b.level, of(&b.stages)));
     let kernel = Kernel { layout, leaves, levels, ahead, behind, timed };
     kernel.emit(&mut text, shared);
@@ -160,7 +167,7 @@ fn emit_call(
             let outer = own_cut_of_loop(text, l, fibre);
             let per_unit = match fibre.cut {
                 Cut::Rows { per_unit, .. } => per_unit,
-                Cut::Tiles { .. } | Cut::Own { .. } | Cut::Library => l.rows,
+                Cut::Tiles { .. } | Cut::Tensor { .. } | Cut::Own { .. } | Cut::Library => l.rows,
             };
             // a unit that has everything writes the result, others leave a part
             let whole = fibre.rows == 0 || fibre.units() == 1;
@@ -174,16 +181,35 @@ fn emit_call(
         }
         Work::Matmul(m) => match fibre.cut {
             Cut::Tiles { tile, .. } => {
-                let (down, across) = (m.m.div_ceil(tile.rows), m.n.div_ceil(tile.cols));
+                let rows = matmul::all_rows(m);
+                let (down, across) = (rows.div_ceil(tile.rows), m.n.div_ceil(tile.cols));
                 text.line(format!("const int in_outer = unit % {};", down * across));
                 text.line(format!(
                     "const Index r0 = in_outer / {across} * {}, c0 = in_outer % {across} * {};",
                     tile.rows, tile.cols
                 ));
-                text.line(format!("const Index r1 = min(r0 + {}, (Index){});", tile.rows, m.m));
-                let outer = indices(&m.outer, &format!("(unit / {})", down * across));
+                text.line(format!("const Index r1 = min(r0 + {}, (Index){rows});", tile.rows));
+                let outer = match matmul::is_flat(m) {
+                    true => Vec::new(),
+                    false => indices(&m.outer, &format!("(unit / {})", down * across)),
+                };
                 matmul::emit(text, sync, m, tile, &outer);
                 tile.shared()
+            }
+            Cut::Tensor { tile, .. } => {
+                let rows = matmul::all_rows(m);
+                let (down, across) = (rows.div_ceil(tile.rows), m.n.div_ceil(tile.cols));
+                text.line(format!("const int in_outer = unit % {};", down * across));
+                text.line(format!(
+                    "const Index r0 = in_outer / {across} * {}, c0 = in_outer % {across} * {};",
+                    tile.rows, tile.cols
+                ));
+                let outer = match matmul::is_flat(m) {
+                    true => Vec::new(),
+                    false => indices(&m.outer, &format!("(unit / {})", down * across)),
+                };
+                tensor::emit(text, m, tile, &outer);
+                0
             }
             Cut::Rows { per_unit, .. } => {
                 let (tile, _) = Tile::inside(m, per_unit.min(m.m), m.n, threads);
@@ -214,15 +240,20 @@ fn emit_call(
         }
         Work::Recurrence(r) => {
             whole_rows(text, fibre, r.rows);
-            recurrence::walk(text, r);
-            0
+            sync.before_shared(text);
+            recurrence::walk(text, r, &walkers(fibre, r.rows, threads))
         }
         Work::RecurrenceGradient(r) => {
             whole_rows(text, fibre, r.rows);
-            recurrence::walk_back(text, r);
-            0
+            sync.before_shared(text);
+            recurrence::walk_back(text, r, &walkers(fibre, r.rows, threads))
         }
     }
+}
+
+fn walkers(fibre: &Fibre, rows: usize, threads: usize) -> Walkers {
+    let rows = if let Cut::Rows { per_unit, .. } = fibre.cut { per_unit } else { rows };
+    Walkers { threads, rows }
 }
 
 /// Where the fibre is not cut into rows, the unit has them all.
@@ -239,7 +270,7 @@ fn own_cut_of_loop(text: &mut Text, l: &Loop, fibre: &Fibre) -> Vec<String> {
     }
     let (extent, piece) = match l.nest {
         Nest::Rows if l.folds.iter().any(|f| f.whole) => (l.rows, l.rows),
-        Nest::Rows => (l.rows, loops::OWN_ROWS),
+        Nest::Rows => (l.rows, loops::own_rows(l)),
         Nest::Columns => (l.cols, loops::OWN_COLUMNS),
     };
     let each = extent.div_ceil(piece.max(1)).max(1);
@@ -333,7 +364,8 @@ struct Kernel<'a> {
     layout: &'a Layout,
     leaves: &'a LeafPlaces,
     levels: Vec<Calls>,
-    ahead: Option<(usize, Calls)>,
+    /// In stages.
+    ahead: Vec<(usize, Calls)>,
     /// In stages.
     behind: Option<(usize, Vec<Calls>)>,
     timed: bool,
@@ -350,7 +382,7 @@ impl Kernel<'_> {
             text.line("u32 goal = 0;");
             text.line("char *const scratch = args.scratch, *const leaves = args.leaves;");
             self.bring(text, true);
-            if let Some((_, calls)) = &self.ahead {
+            for (_, calls) in &self.ahead {
                 text.block("if (args.steps > 0)", |text| {
                     self.at_step(text, "0", |text| deal(text, calls));
                     text.line("all_groups(args.barrier, goal);");
@@ -378,7 +410,7 @@ impl Kernel<'_> {
 
     fn level(&self, text: &mut Text, level: usize, calls: &Calls) {
         self.at_step(text, "n", |text| deal(text, calls));
-        if let Some((_, early)) = self.ahead.as_ref().filter(|a| a.0 == level) {
+        for (_, early) in self.ahead.iter().filter(|a| a.0 == level) {
             // blocks behind those of the level begin
             let before: usize = calls.iter().map(|c| c.1).sum();
             text.line("if (n + 1 < args.steps)");

@@ -150,7 +150,8 @@ __device__ __forceinline__ float max_of_parts(const float* parts, int n) {
 
 // --- counter-based random numbers: Philox4x32-10 ------------------------------------------------------------------------
 
-__device__ __forceinline__ float uniform(u64 key, u64 stream, u64 index) {
+// numbers index .. index + 4 of a stream; index is a multiple of 4
+__device__ __forceinline__ Four uniform4(u64 key, u64 stream, u64 index) {
     u64 block = index / 4;
     u32 c0 = (u32)block, c1 = (u32)(block >> 32), c2 = (u32)stream, c3 = (u32)(stream >> 32);
     u32 k0 = (u32)key, k1 = (u32)(key >> 32);
@@ -161,8 +162,8 @@ __device__ __forceinline__ float uniform(u64 key, u64 stream, u64 index) {
         c0 = a, c1 = b, c2 = c, c3 = d;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
-    u32 word = index % 4 == 0 ? c0 : index % 4 == 1 ? c1 : index % 4 == 2 ? c2 : c3;
-    return (float)(word >> 8) * (1.0f / 16777216.0f);
+    const float unit = 1.0f / 16777216.0f;
+    return {{(float)(c0 >> 8) * unit, (float)(c1 >> 8) * unit, (float)(c2 >> 8) * unit, (float)(c3 >> 8) * unit}};
 }
 
 #ifdef TIMED

@@ -6,9 +6,6 @@ use citius_plan::{ArgMax, Buffer, Gather, Random, Scatter};
 use super::program::{constant, typed};
 use super::text::Text;
 
-/// Columns of a unit of a scatter.
-pub const SCATTER_COLUMNS: usize = 32;
-
 pub fn gather(text: &mut Text, g: &Gather, buffers: &[Buffer]) {
     let (from, to) = (buffers[g.table].dtype, buffers[g.out].dtype);
     let width = g.width;
@@ -49,31 +46,42 @@ fn index(text: &mut Text, g: &Gather, row: &str) {
     text.line(format!("const Index from = at < {}u ? at : 0;", g.table_rows));
 }
 
-/// Rows are added in the order of their indices by the thread that has the column.
+/// A unit is a row of the table. Each warp has some columns, looks through all indices, and adds the rows that are meant in
+/// their order.
 pub fn scatter(text: &mut Text, s: &Scatter) {
-    let Scatter { values, indices, out, rows, table_rows, width } = *s;
-    text.line(format!("const Index c0 = unit * {SCATTER_COLUMNS};"));
-    text.line(format!("const Index c1 = min(c0 + {SCATTER_COLUMNS}, (Index){width});"));
-    text.line("const Index wide = c1 - c0;");
-    text.line(format!(
-        "for (Index e = tid; e < {table_rows} * wide; e += THREADS) f32(mem{out})[e / wide * {width} + c0 + e % wide] = 0.0f;"
-    ));
-    text.line("sync_group();");
-    text.block("for (Index col = c0 + tid; col < c1; col += THREADS)", |text| {
-        text.block(format!("for (Index row = 0; row < {rows}; row++)"), |text| {
-            text.line(format!("const u32 at = (u32)i32(mem{indices})[row];"));
-            text.line(format!(
-                "if (at < {table_rows}u) f32(mem{out})[at * (Index){width} + col] += f32(mem{values})[row * {width} + col];"
-            ));
+    let Scatter { values, indices, out, rows, width, .. } = *s;
+    text.block(format!("for (Index first = warp * 32; first < {width}; first += WARPS * 32)"), |text| {
+        text.line(format!("const Index col = min(first + lane, (Index){});", width.saturating_sub(1)));
+        text.line("float sum = 0.0f;");
+        text.line("#pragma unroll 4");
+        text.block(format!("for (int row = 0; row < {rows}; row += 32)"), |text| {
+            let last = rows.saturating_sub(1);
+            text.line(format!("const int at = i32(mem{indices})[min(row + lane, {last})];"));
+            text.line(format!("u32 meant = __ballot_sync(0xffffffffu, at == unit && row + lane < {rows});"));
+            text.block("while (meant)", |text| {
+                text.line("const int next = __ffs(meant) - 1;");
+                text.line("meant &= meant - 1;");
+                text.line(format!("sum += f32(mem{values})[(row + next) * (Index){width} + col];"));
+            });
         });
+        text.line(format!("if (first + lane < {width}) f32(mem{out})[unit * (Index){width} + col] = sum;"));
     });
 }
 
+/// Four neighbours come from one block of the generator.
 pub fn random(text: &mut Text, r: &Random, count: usize, key: usize) {
     let width = r.elements / count.max(1);
+    let (out, stream) = (r.out, r.stream);
     text.line(format!("const u64 key = *(const u64*)(fed + {key});"));
-    text.block(format!("for (Index e = r0 * {width} + tid; e < r1 * {width}; e += THREADS)"), |text| {
-        text.line(format!("f32(mem{})[e] = uniform(key, {}ull, e);", r.out, r.stream));
+    text.line(format!("const Index from = r0 * {width}, to = r1 * {width};"));
+    text.block("for (Index e = from / 4 * 4 + 4 * tid; e < to; e += 4 * THREADS)", |text| {
+        text.line(format!("const Four x = uniform4(key, {stream}ull, e);"));
+        text.line(format!("if (e >= from && e + 4 <= to) store4(f32(mem{out}) + e, x);"));
+        text.line("else");
+        text.line("    #pragma unroll");
+        text.line(format!(
+            "    for (int i = 0; i < 4; i++) if (e + i >= from && e + i < to) f32(mem{out})[e + i] = x.v[i];"
+        ));
     });
 }
 

@@ -3,7 +3,7 @@ static __device__ __noinline__ void fibre0(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 1, r1 = min(r0 + 1, (Index)1);
     
-    // constant  # schedules.rs:30
+    // constant  # schedules.rs:33
     {
         if (warp < 1) {
             #pragma unroll 1
@@ -21,13 +21,14 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 8, r1 = min(r0 + 8, (Index)8);
     
-    // matmul → relu  # schedules.rs:25 (in 0 Linear 3→4)
+    // matmul → relu  # schedules.rs:28 (in 0 Linear 3→4)
     {
         const Index c0 = 0;
         for (int pos = tid; pos < 32; pos += THREADS) {
             const int x = pos % 4, y = pos / 4;
             float acc[1][1] = {};
             const Index row0 = min(r0 + y * 1 + 0, (Index)7);
+            const Index at0 = row0 * 3;
             const Index col0 = min(c0 + x + 0, (Index)3);
             const float* A = f32(mem2) + 0;
             const float* B = f32(mem3) + 0;
@@ -35,7 +36,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
             for (int i = 0; i < 3; i++) {
                 const int turn = i;
                 const int k = turn;
-                const float a0 = A[row0 * 3 + (Index)k * 1];
+                const float a0 = A[at0 + (Index)k * 1];
                 const float b0_0 = B[(Index)(k + 0) * 4 + col0 * 1];
                 acc[0][0] = fmaf(a0, b0_0, acc[0][0]);
             }
@@ -50,7 +51,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // matmul → mul  # schedules.rs:25 (in 2 Linear 4→1)
+    // matmul → mul  # schedules.rs:28 (in 2 Linear 4→1)
     sync_group();
     {
         const Index c0 = 0;
@@ -58,6 +59,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
             const int x = pos % 1, y = pos / 1;
             float acc[1][1] = {};
             const Index row0 = min(r0 + y * 1 + 0, (Index)7);
+            const Index at0 = row0 * 4;
             const Index col0 = min(c0 + x + 0, (Index)0);
             const float* A = f32(mem5) + 0;
             const float* B = f32(mem6) + 0;
@@ -65,7 +67,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
             for (int i = 0; i < 1; i++) {
                 const int turn = i;
                 const int k = turn * 4;
-                const float4 a0 = *(const float4*)(A + row0 * 4 + k);
+                const float4 a0 = *(const float4*)(A + at0 + k);
                 const float b0_0 = B[(Index)(k + 0) * 1 + col0 * 1];
                 const float b1_0 = B[(Index)(k + 1) * 1 + col0 * 1];
                 const float b2_0 = B[(Index)(k + 2) * 1 + col0 * 1];
@@ -91,7 +93,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // sum  # schedules.rs:27
+    // sum  # schedules.rs:30
     sync_group();
     {
         if (warp < 1) {
@@ -111,13 +113,14 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // matmul → choose  # schedules.rs:25 (in 2 Linear 4→1)
+    // matmul → choose  # schedules.rs:28 (in 2 Linear 4→1)
     {
         const Index c0 = 0;
         for (int pos = tid; pos < 32; pos += THREADS) {
             const int x = pos % 4, y = pos / 4;
             float acc[1][1] = {};
             const Index row0 = min(r0 + y * 1 + 0, (Index)7);
+            const Index at0 = row0 * 1;
             const Index col0 = min(c0 + x + 0, (Index)3);
             const float* A = f32(mem14) + 0;
             const float* B = f32(mem6) + 0;
@@ -125,7 +128,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
             for (int i = 0; i < 1; i++) {
                 const int turn = i;
                 const int k = turn;
-                const float a0 = A[row0 * 1 + (Index)k * 1];
+                const float a0 = A[at0 + (Index)k * 1];
                 const float b0_0 = B[(Index)(k + 0) * 1 + col0 * 1];
                 acc[0][0] = fmaf(a0, b0_0, acc[0][0]);
             }
@@ -140,7 +143,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // sum  # schedules.rs:25 (in 2 Linear 4→1)
+    // sum  # schedules.rs:28 (in 2 Linear 4→1)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -161,7 +164,7 @@ static __device__ __noinline__ void fibre2(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 4, r1 = min(r0 + 4, (Index)4);
     
-    // sum  # schedules.rs:25 (in 0 Linear 3→4)
+    // sum  # schedules.rs:28 (in 0 Linear 3→4)
     {
         for (Index first = r0; first < r1; first += 4) {
             const int x = tid % 4, y = tid / 4;
@@ -190,7 +193,7 @@ static __device__ __noinline__ void fibre3(const Args& args, char* scratch, char
 {
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     
-    // matmul  # schedules.rs:25 (in 2 Linear 4→1)
+    // matmul  # schedules.rs:28 (in 2 Linear 4→1)
     {
         const int in_outer = unit % 1;
         const Index r0 = in_outer / 1 * 4, c0 = in_outer % 1 * 1;
@@ -199,6 +202,7 @@ static __device__ __noinline__ void fibre3(const Args& args, char* scratch, char
             const int x = pos % 1, y = pos / 1;
             float acc[1][1] = {};
             const Index row0 = min(r0 + y * 1 + 0, (Index)3);
+            const Index at0 = row0 * 1;
             const Index col0 = min(c0 + x + 0, (Index)0);
             const float* A = f32(mem5) + 0;
             const float* B = f32(mem14) + 0;
@@ -206,7 +210,7 @@ static __device__ __noinline__ void fibre3(const Args& args, char* scratch, char
             for (int i = 0; i < 8; i++) {
                 const int turn = i;
                 const int k = turn;
-                const float a0 = A[row0 * 1 + (Index)k * 4];
+                const float a0 = A[at0 + (Index)k * 4];
                 const float b0_0 = B[(Index)(k + 0) * 1 + col0 * 1];
                 acc[0][0] = fmaf(a0, b0_0, acc[0][0]);
             }
@@ -223,7 +227,7 @@ static __device__ __noinline__ void fibre4(const Args& args, char* scratch, char
 {
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     
-    // matmul  # schedules.rs:25 (in 0 Linear 3→4)
+    // matmul  # schedules.rs:28 (in 0 Linear 3→4)
     {
         const int in_outer = unit % 1;
         const Index r0 = in_outer / 1 * 3, c0 = in_outer % 1 * 4;
@@ -232,6 +236,7 @@ static __device__ __noinline__ void fibre4(const Args& args, char* scratch, char
             const int x = pos % 4, y = pos / 4;
             float acc[1][1] = {};
             const Index row0 = min(r0 + y * 1 + 0, (Index)2);
+            const Index at0 = row0 * 1;
             const Index col0 = min(c0 + x + 0, (Index)3);
             const float* A = f32(mem2) + 0;
             const float* B = f32(mem15) + 0;
@@ -239,7 +244,7 @@ static __device__ __noinline__ void fibre4(const Args& args, char* scratch, char
             for (int i = 0; i < 8; i++) {
                 const int turn = i;
                 const int k = turn;
-                const float a0 = A[row0 * 1 + (Index)k * 3];
+                const float a0 = A[at0 + (Index)k * 3];
                 const float b0_0 = B[(Index)(k + 0) * 4 + col0 * 1];
                 acc[0][0] = fmaf(a0, b0_0, acc[0][0]);
             }
@@ -257,11 +262,11 @@ static __device__ __noinline__ void fibre5(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 1, r1 = min(r0 + 1, (Index)1);
     
-    // all parts of: sum  # schedules.rs:27
+    // all parts of: sum  # schedules.rs:30
     
-    // all parts of: sum  # schedules.rs:25 (in 2 Linear 4→1)
+    // all parts of: sum  # schedules.rs:28 (in 2 Linear 4→1)
     
-    // mul, square, add, sub, div, square, maximum  # schedules.rs:30 (in update of 2.bias)
+    // mul, square, add, sub, div, square, maximum  # schedules.rs:33 (in update of 2.bias)
     sync_group();
     {
         if (warp < 1) {
@@ -334,7 +339,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 1, r1 = min(r0 + 1, (Index)1);
     
-    // sum, add, sub, sum  # schedules.rs:30 (in update of 0.weight)
+    // sum, add, sub, sum  # schedules.rs:33 (in update of 0.weight)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -381,10 +386,10 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
         }
     }
     
-    // all parts of: sum, add, sub, sum  # schedules.rs:30 (in update of 0.weight)
+    // all parts of: sum, add, sub, sum  # schedules.rs:33 (in update of 0.weight)
     sync_group();
     
-    // sum, add, sub, sum, maximum  # schedules.rs:30 (in update of 0.bias)
+    // sum, add, sub, sum, maximum  # schedules.rs:33 (in update of 0.bias)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -435,10 +440,10 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
         }
     }
     
-    // all parts of: sum, add, sub, sum, maximum  # schedules.rs:30 (in update of 0.bias)
+    // all parts of: sum, add, sub, sum, maximum  # schedules.rs:33 (in update of 0.bias)
     sync_group();
     
-    // sum, add, sub, sum  # schedules.rs:30 (in update of 2.weight)
+    // sum, add, sub, sum  # schedules.rs:33 (in update of 2.weight)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -485,7 +490,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
         }
     }
     
-    // all parts of: sum, add, sub, sum  # schedules.rs:30 (in update of 2.weight)
+    // all parts of: sum, add, sub, sum  # schedules.rs:33 (in update of 2.weight)
     sync_group();
     
     // sqrt  # clip.rs:41
@@ -514,7 +519,7 @@ static __device__ __noinline__ void fibre7(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 8, r1 = min(r0 + 8, (Index)8);
     
-    // gather_rows  # schedules.rs:27
+    // gather_rows  # schedules.rs:30
     {
         #pragma unroll 2
         for (Index e = r0 * 1 + tid; e < r1 * 1; e += THREADS) {
@@ -532,7 +537,7 @@ static __device__ __noinline__ void fibre8(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 8, r1 = min(r0 + 8, (Index)8);
     
-    // gather_rows  # schedules.rs:23
+    // gather_rows  # schedules.rs:26
     {
         #pragma unroll 2
         for (Index e = r0 * 3 + tid; e < r1 * 3; e += THREADS) {

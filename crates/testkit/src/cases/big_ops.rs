@@ -261,6 +261,13 @@ fn recurrences(cases: &mut Vec<Case>) {
     }
 }
 
+/// States wider than a warp, which GPUs walk in ways of their own.
+pub fn wide_recurrences() -> Vec<Case> {
+    let cells = [Cell::Tanh, Cell::Relu, Cell::Gru, Cell::Lstm];
+    let all = cells.into_iter().flat_map(|cell| (0..4).map(move |variant| (cell, variant)));
+    all.flat_map(|(cell, variant)| [[3, 7, 40], [2, 3, 70]].map(|sizes| recurrence(cell, sizes, variant))).collect()
+}
+
 fn recurrence(cell: Cell, [steps, rows, width]: [usize; 3], variant: usize) -> Case {
     let (reverse, bare) = (variant % 2 == 1, variant >= 2);
     let gates = cell.gates() * width;

@@ -3,6 +3,7 @@
 pub mod big_ops;
 pub mod composed;
 pub mod map_ops;
+pub mod products;
 
 use citius_graph::{Graph, Init, Tensor, random};
 
@@ -96,6 +97,18 @@ pub fn map_ops(executor: &dyn Evaluate, tolerance: Tolerance) {
 #[track_caller]
 pub fn big_ops(executor: &dyn Evaluate, tolerance: Tolerance) {
     all_agree("big ops", executor, big_ops::cases(), tolerance);
+}
+
+/// Recurrent layers wider than a warp.
+#[track_caller]
+pub fn wide_recurrences(executor: &dyn Evaluate, tolerance: Tolerance) {
+    all_agree("wide recurrences", executor, big_ops::wide_recurrences(), tolerance);
+}
+
+/// Products that matrix units can take.
+#[track_caller]
+pub fn products(executor: &dyn Evaluate, tolerance: Tolerance) {
+    all_agree("products", executor, products::cases(), tolerance);
 }
 
 /// `count` random compositions.
