@@ -6,6 +6,7 @@ use citius_graph::{DType, LeafKind, Shape};
 use citius_plan::{Buffer, Plan, Storage};
 
 use crate::copies::{self, Copies, Own};
+use crate::halves::{Halves, halve_products};
 use crate::isa::Isa;
 use crate::kernels::{self, Task};
 use crate::memory::{Aligned, Memory};
@@ -25,6 +26,8 @@ pub struct Options {
     pub threads: usize,
     /// `None`: the best that this machine has.
     pub isa: Option<Isa>,
+    /// Products of at least so many operations are multiplied in bfloat16, where the processor has it.
+    pub halves_from: Option<usize>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -86,9 +89,13 @@ impl Executable {
         if options.threads > MOST_THREADS {
             return Err(CpuError::TooManyThreads(options.threads));
         }
-        citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         memory.admit(&plan);
         let isa = options.isa.unwrap_or_else(Isa::detect).min(Isa::detect());
+        let (plan, halves) = match options.halves_from {
+            Some(from) => halve_products(plan, isa, from),
+            None => (plan, Halves::default()),
+        };
+        citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         let cores = available_parallelism().map_or(1, |n| n.get());
         let candidates = match options.threads {
             0 => (1..=cores.min(64)).filter(|t| t.is_power_of_two() || *t == cores).collect::<Vec<_>>(),
@@ -126,7 +133,7 @@ impl Executable {
                 }
             }
         }
-        let mut tasks = kernels::tasks(&plan, isa);
+        let mut tasks = kernels::tasks(&plan, isa, &halves);
         let mut schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
         let inputs: Vec<Span> = copies::inputs(&plan).map(|id| copies::original(&plan, id)).collect();

@@ -3,6 +3,7 @@
 
 mod copies;
 mod executable;
+mod halves;
 mod interpreter;
 mod isa;
 mod kernels;
@@ -19,6 +20,7 @@ mod widest;
 mod x86;
 
 pub use executable::{CpuError, Executable, Options};
+pub use halves::{LARGE_PRODUCT, has_halves};
 pub use isa::Isa;
 pub use memory::{Leaf, Memory};
 pub use run::{Batch, Driver, Flow, Inputs, Outputs, RowOrder, Slots, Staging, View};

@@ -57,7 +57,7 @@ fn steps_do_not_allocate() {
     {
         for isa in Isa::available() {
             for threads in [1, 2] {
-                count(&training, Options { threads, isa: Some(isa) }, WARM_UP);
+                count(&training, Options { threads, isa: Some(isa), ..Options::default() }, WARM_UP);
             }
         }
     }
@@ -65,11 +65,11 @@ fn steps_do_not_allocate() {
     for leaves in [false, true] {
         let filler = |watch| Filler { batch: Rows { of: &filled, step: 0 }, leaves, left: 0, watch };
         for inputs in [Inputs::new(), filled.batch()] {
-            count_with(&filled, &inputs, Options { threads: 2, isa: None }, WARM_UP, filler);
+            count_with(&filled, &inputs, Options { threads: 2, ..Options::default() }, WARM_UP, filler);
         }
     }
     // the search for the fastest number of threads has a first step on each
-    count(&regress(0.0), Options { threads: 0, isa: None }, 2000);
+    count(&regress(0.0), Options::default(), 2000);
 }
 
 fn the_count_works() {

@@ -28,7 +28,7 @@ fn adder() -> Graph {
 fn fed_bound_fed() {
     let mut memory = Memory::new(0);
     let plan = citius_plan::compile(&adder()).unwrap();
-    let mut step = Executable::new(plan, &mut memory, Options { threads: 1, isa: None }).unwrap();
+    let mut step = Executable::new(plan, &mut memory, Options { threads: 1, ..Options::default() }).unwrap();
     step.run(&mut memory, &Inputs::new(), 0, 1, &mut Feed(1.0)).unwrap();
     let x = vec![10.0; 64];
     step.run(&mut memory, &Inputs::new().f32("x", &x), 1, 1, &mut Feed(0.0)).unwrap();
@@ -64,7 +64,7 @@ fn a_panicking_driver_comes_back() {
     }
     let mut memory = Memory::new(0);
     let plan = citius_plan::compile(&adder()).unwrap();
-    let mut step = Executable::new(plan, &mut memory, Options { threads: 2, isa: None }).unwrap();
+    let mut step = Executable::new(plan, &mut memory, Options { threads: 2, ..Options::default() }).unwrap();
     let run = std::panic::AssertUnwindSafe(|| step.run(&mut memory, &Inputs::new(), 0, 10, &mut Panics));
     assert!(std::panic::catch_unwind(run).is_err());
     // and the executable still works
@@ -74,5 +74,5 @@ fn a_panicking_driver_comes_back() {
 #[test]
 fn an_absurd_number_of_threads_is_refused() {
     let plan = citius_plan::compile(&adder()).unwrap();
-    assert!(Executable::new(plan, &mut Memory::new(0), Options { threads: usize::MAX, isa: None }).is_err());
+    assert!(Executable::new(plan, &mut Memory::new(0), Options { threads: usize::MAX, ..Options::default() }).is_err());
 }

@@ -23,7 +23,7 @@ fn any_number_of_threads() {
         for isa in Isa::available() {
             let with = |threads| {
                 let mut memory = Memory::new(SEED);
-                run(&training, &mut memory, Options { threads, isa: Some(isa) }, 0, STEPS);
+                run(&training, &mut memory, Options { threads, isa: Some(isa), ..Options::default() }, 0, STEPS);
                 bits(&memory)
             };
             let one = with(1);
@@ -42,10 +42,10 @@ fn however_the_batch_comes() {
     let filled = table_filled();
     for isa in Isa::available() {
         let mut gathered = Memory::new(SEED);
-        run(&table(0.0), &mut gathered, Options { threads: 1, isa: Some(isa) }, 0, STEPS);
+        run(&table(0.0), &mut gathered, Options { threads: 1, isa: Some(isa), ..Options::default() }, 0, STEPS);
         for (threads, leaves) in [(1, false), (1, true), (2, false), (2, true), (3, false), (3, true), (0, true)] {
             let mut memory = Memory::new(SEED);
-            let options = Options { threads, isa: Some(isa) };
+            let options = Options { threads, isa: Some(isa), ..Options::default() };
             let mut executable = Executable::new(filled.plan.clone(), &mut memory, options).unwrap();
             let mut filler = Filler { batch: Rows { of: &filled, step: 0 }, leaves, left: 0, watch: |_| () };
             executable.run(&mut memory, &Inputs::new(), 0, STEPS, &mut filler).unwrap();
@@ -61,7 +61,7 @@ fn bound_filled_bound() {
     let training = table_filled();
     let with = |threads| {
         let mut memory = Memory::new(SEED);
-        let options = Options { threads, isa: None };
+        let options = Options { threads, ..Options::default() };
         let mut executable = Executable::new(training.plan.clone(), &mut memory, options).unwrap();
         let mut filler = Filler { batch: Rows { of: &training, step: 0 }, leaves: true, left: 0, watch: |_| () };
         for (first, inputs) in [(0, training.batch()), (9, Inputs::new()), (18, training.batch())] {
@@ -76,7 +76,7 @@ fn bound_filled_bound() {
 fn interrupted_and_resumed() {
     for training in trainings() {
         for isa in Isa::available() {
-            let options = Options { threads: 2, isa: Some(isa) };
+            let options = Options { threads: 2, isa: Some(isa), ..Options::default() };
             let mut whole = Memory::new(SEED);
             run(&training, &mut whole, options, 0, STEPS);
 
@@ -98,7 +98,7 @@ fn interrupted_and_resumed() {
 fn steps_seed_and_dropout_matter() {
     let trained = |training: &Training, seed, steps| {
         let mut memory = Memory::new(seed);
-        run(training, &mut memory, Options { threads: 1, isa: None }, 0, steps);
+        run(training, &mut memory, Options { threads: 1, ..Options::default() }, 0, steps);
         bits(&memory)
     };
     let training = regress(0.1);

@@ -1,6 +1,6 @@
 //! The CPU executor under the same tests as the reference.
 
-use citius_cpu::{Driver, Executable, Flow, Inputs, Isa, Memory, Options, Outputs, Slots};
+use citius_cpu::{Driver, Executable, Flow, Inputs, Isa, Memory, Options, Outputs, Slots, has_halves};
 use citius_graph::{DType, Graph, LeafKind};
 
 use crate::{Evaluate, Values};
@@ -9,24 +9,33 @@ use crate::{Evaluate, Values};
 pub struct Cpu {
     pub isa: Isa,
     pub threads: usize,
+    /// Products in bfloat16, where the processor has it.
+    pub halves: bool,
 }
 
 impl Cpu {
     /// Every instruction set of this machine, alone and with three threads.
     pub fn all() -> Vec<Cpu> {
-        Isa::available().into_iter().flat_map(|isa| [1, 3].map(|threads| Cpu { isa, threads })).collect()
+        Isa::available().into_iter().flat_map(|isa| [1, 3].map(|threads| Cpu { isa, threads, halves: false })).collect()
+    }
+
+    /// The same with products in bfloat16; none where the processor has no such instructions.
+    pub fn with_halves() -> Vec<Cpu> {
+        let all = [1, 3].map(|threads| Cpu { isa: Isa::Avx512, threads, halves: true });
+        all.into_iter().filter(|_| has_halves()).collect()
     }
 }
 
 impl Evaluate for Cpu {
     fn name(&self) -> String {
-        format!("cpu {} with {} threads", self.isa, self.threads)
+        let halves = if self.halves { " in bfloat16" } else { "" };
+        format!("cpu {} with {} threads{halves}", self.isa, self.threads)
     }
 
     fn run(&self, graph: &Graph, initial: &Values, inputs: &[Values]) -> Result<Vec<Values>, String> {
         let plan = citius_plan::compile(graph).map_err(|e| e.to_string())?;
         let mut memory = Memory::new(0);
-        let options = Options { threads: self.threads, isa: Some(self.isa) };
+        let options = Options { threads: self.threads, isa: Some(self.isa), halves_from: self.halves.then_some(1) };
         let mut executable = Executable::new(plan, &mut memory, options).map_err(|e| e.to_string())?;
         fill(&mut memory, initial)?;
         let mut feeder = Feeder::new(graph, inputs, &|name| executable.output(name));

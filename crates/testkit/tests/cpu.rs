@@ -19,6 +19,17 @@ fn big_ops() {
 }
 
 #[test]
+fn products() {
+    each(|cpu| citius_testkit::products(cpu, Tolerance::new(1e-5, 2e-5)));
+}
+
+/// Factors of 8 bits, sums of up to 328 products of numbers in ±2.
+#[test]
+fn products_in_bfloat16() {
+    Cpu::with_halves().iter().for_each(|cpu| citius_testkit::products(cpu, Tolerance::new(0.01, 0.25)));
+}
+
+#[test]
 fn composed() {
     each(|cpu| citius_testkit::composed(cpu, Tolerance::new(1e-4, 1e-4), 128));
 }

@@ -35,7 +35,7 @@ fn products() {
     each(|cuda| citius_testkit::products(cuda, Tolerance::new(1e-5, 2e-5)));
 }
 
-/// Factors of 11 and 8 bits, sums of up to 648 products of numbers in ±2.
+/// Factors of 11 and 8 bits, sums of up to 328 products of numbers in ±2.
 #[test]
 #[ignore = "needs a GPU: cargo xtask gpu"]
 fn products_on_matrix_units() {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use citius_cpu::Options;
-use citius_cuda::CudaError;
+use citius_cuda::{CudaError, Precision};
 use citius_data::Dataset;
 use citius_nn::Module;
 use serde_json::json;
@@ -111,6 +111,7 @@ impl Training {
         let decision = self.decide(options)?;
         let cuda = citius_cuda::Options { precision: self.settings.precision, ..Default::default() };
         let mut choices = [&self.choices[..], &[decision.choice]].concat();
+        choices.extend(precision_on_processor(decision.device, &self.settings));
         let mut settings = self.settings.clone();
         // a run that goes on has its pieces
         if let (Some(gpu), None) = (&decision.gpu, &self.resumed)
@@ -131,18 +132,24 @@ impl Training {
             }
         }
         let log = Log::open(&out, self.resumed.is_some(), listener);
-        let machine = Machine { device: decision.device, cpu: options.cpu, cuda };
+        let machine = Machine { device: decision.device, cpu: self.on_processor(options), cuda };
         let _open = decision.gpu;
         Run { training: self, settings, options, machine, choices, out, log, stop, saved: Instant::now() }.go()
     }
 
     fn decide(&self, options: &RunOptions) -> Result<Decision, TrainError> {
-        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: options.cpu };
+        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: self.on_processor(options) };
         match (options.device, &self.resumed) {
             (Some(asked), _) => Decision::of(asked, &job),
             (None, Some((_, state, _))) => Ok(Decision::again(state.device)),
             (None, None) => Decision::of(self.wishes.device.unwrap_or_default(), &job),
         }
+    }
+
+    /// How a processor runs the step.
+    fn on_processor(&self, options: &RunOptions) -> Options {
+        let halves_from = (self.settings.precision == Precision::Bf16).then_some(citius_cpu::LARGE_PRODUCT);
+        Options { halves_from, ..options.cpu }
     }
 
     fn rows(&self) -> Rows {
@@ -157,6 +164,18 @@ impl Training {
     fn model(&self, device: Device) -> Result<Box<dyn Module>, TrainError> {
         self.settings.model_for(device, self.problem.train.width(), self.problem.train.outputs())
     }
+}
+
+/// What a precision asked for means on a processor.
+fn precision_on_processor(device: Device, settings: &Settings) -> Option<Choice> {
+    let why = match settings.precision {
+        _ if device != Device::Cpu => return None,
+        Precision::Fp32 => return None,
+        Precision::Bf16 if citius_cpu::has_halves() => "large products with AVX512-BF16, all else in 32 bits",
+        Precision::Bf16 => "this processor has no AVX512-BF16: everything is computed in 32 bits",
+        Precision::Tf32 | Precision::Fp16 => "a GPU's; a processor computes in 32 bits",
+    };
+    Some(Choice::new("precision", settings.precision.to_string(), why))
 }
 
 struct Run<'a> {

@@ -48,7 +48,7 @@ fn wishes(folder: &Path, network: Network) -> Wishes {
 }
 
 fn run(training: &Training, out: &Path, threads: usize) -> Report {
-    let cpu = Options { threads, isa: None };
+    let cpu = Options { threads, ..Options::default() };
     let options = RunOptions { out: Some(out.to_owned()), cpu, ..RunOptions::default() };
     training.run(&options, &mut Silent, &AtomicBool::new(false)).unwrap()
 }

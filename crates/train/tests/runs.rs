@@ -30,8 +30,11 @@ fn wishes(folder: &Path) -> Wishes {
 }
 
 fn run(training: &Training, out: &Path, threads: usize) -> Report {
-    let options =
-        RunOptions { out: Some(out.to_owned()), cpu: Options { threads, isa: None }, ..RunOptions::default() };
+    let options = RunOptions {
+        out: Some(out.to_owned()),
+        cpu: Options { threads, ..Options::default() },
+        ..RunOptions::default()
+    };
     training.run(&options, &mut Silent, &AtomicBool::new(false)).unwrap()
 }
 

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Batch, Driver, Flow, Inputs, Options, Outputs, Plain, RowOrder, Slots, widest};
+use citius_cpu::{Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, Plain, RowOrder, Slots, widest};
+use citius_cuda::Precision;
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
 use citius_graph::{DType, Graph, Tensor};
 use citius_nn::{Adam, Learning, cross_entropy, mse};
@@ -23,7 +24,8 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
     if args.threads > MOST_THREADS {
         return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
     }
-    let cpu = Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()? };
+    let halves_from = (args.precision == Precision::Bf16).then_some(LARGE_PRODUCT);
+    let cpu = Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()?, halves_from };
     let cuda = citius_cuda::Options { precision: args.precision, ..Default::default() };
     let machine = Machine { device: args.device, cpu, cuda };
     let budget =
@@ -386,7 +388,7 @@ mod tests {
         let features = Features::F32 { data: x, width: 10 };
         let data = Arc::new(Dataset::new(1000, features, Target::Values { data: y, width: 1 }).unwrap());
         let losses = [Variant::Resident, Variant::Loader].map(|variant| {
-            let machine = Machine::from(Options { threads: 1, isa: None });
+            let machine = Machine::from(Options { threads: 1, ..Options::default() });
             let mut trainer = Trainer::new(Workload::Regress, variant, Workers(None), &data, machine).unwrap();
             assert_eq!(trainer.steps_per_epoch(), 32);
             assert!(trainer.has_last && trainer.flops_per_epoch() > 31 * 32 * 3 * 2 * 640);
@@ -406,7 +408,7 @@ mod tests {
         let target = Target::Classes { data: y, classes: 10 };
         let data = Arc::new(Dataset::new(1000, Features::F32 { data: x, width: 100 }, target).unwrap());
         let loss = |variant, workers, threads| {
-            let machine = Machine::from(Options { threads, isa: None });
+            let machine = Machine::from(Options { threads, ..Options::default() });
             let mut trainer = Trainer::new(Workload::Tabular, variant, Workers(workers), &data, machine).unwrap();
             let inputs = trainer.inputs(&data);
             (0..3).for_each(|_| trainer.epoch(&inputs).unwrap());

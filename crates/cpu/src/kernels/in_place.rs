@@ -96,7 +96,9 @@ mod tests {
         let gathers = |c: &citius_plan::Call| matches!(&c.work, Work::Gather(g) if stays(&plan, Isa::Avx512, g));
         let stays = plan.calls.iter().any(gathers);
         let mut memory = Memory::new(3);
-        let mut step = Executable::new(plan, &mut memory, Options { threads, isa: Some(Isa::Avx512) }).unwrap();
+        let mut step =
+            Executable::new(plan, &mut memory, Options { threads, isa: Some(Isa::Avx512), ..Options::default() })
+                .unwrap();
         let mut keep = Keep { rows: numbers, kept: vec![] };
         step.run(&mut memory, &Inputs::new().f32("x", &data), 0, 2, &mut keep).unwrap();
         (keep.kept, stays)

@@ -81,6 +81,25 @@ impl MatmulTask {
         }
     }
 
+    /// A product of pairs of bfloat16, as [`crate::halves`] makes it. `None` where generated code has no answer.
+    #[cfg(target_arch = "x86_64")]
+    pub fn of_pairs(work: &Matmul) -> Option<MatmulTask> {
+        let kernel = crate::x86::MatmulKernel::of_pairs(work)?;
+        let tile = kernel.tile();
+        Some(MatmulTask {
+            kernel: Kernel::Generated(Box::new(kernel)),
+            sparse: None,
+            rows_in_place: None,
+            tile,
+            bands: work.m.div_ceil(tile.0),
+            panels: work.n.div_ceil(tile.1),
+            a: std::ptr::null(),
+            b: std::ptr::null(),
+            bases: vec![std::ptr::null_mut(); work.operands.len()],
+            work: work.clone(),
+        })
+    }
+
     #[cfg(target_arch = "x86_64")]
     pub fn sparse(&self) -> Option<&Sparse> {
         self.sparse.as_deref()

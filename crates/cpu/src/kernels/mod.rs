@@ -9,6 +9,8 @@ mod loops;
 mod matmul;
 #[cfg(target_arch = "x86_64")]
 mod nonzeros;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod random;
 mod recurrence;
 mod scatter;
@@ -16,8 +18,9 @@ mod transpose;
 
 use std::ops::Range;
 
-use citius_plan::{Plan, Work};
+use citius_plan::{Call, Plan, Work};
 
+use crate::halves::Halves;
 use crate::isa::Isa;
 
 /// What a step is keyed by.
@@ -34,6 +37,8 @@ pub enum Task {
     Gather(gather::GatherTask),
     #[cfg(target_arch = "x86_64")]
     Enter(nonzeros::EnterTask),
+    #[cfg(target_arch = "x86_64")]
+    Pairs(pairs::PairsTask),
     Scatter(scatter::ScatterTask),
     Random(random::RandomTask),
     ArgMax(argmax::ArgMaxTask),
@@ -48,12 +53,15 @@ pub type Found = Vec<(citius_plan::BufferId, std::sync::Arc<nonzeros::Nonzeros>)
 pub type Found = ();
 
 /// The calls of a plan as tasks.
-pub fn tasks(plan: &Plan, isa: Isa) -> Vec<Task> {
+pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves) -> Vec<Task> {
     #[cfg(target_arch = "x86_64")]
     let found = nonzeros::Nonzeros::find(plan, isa);
     #[cfg(not(target_arch = "x86_64"))]
     let found = ();
-    let tasks: Vec<Task> = plan.calls.iter().map(|call| Task::new(&call.work, plan, isa, &found)).collect();
+    let task = |(i, call): (usize, &Call)| {
+        Task::of_halves(&call.work, i, halves).unwrap_or_else(|| Task::new(&call.work, plan, isa, &found))
+    };
+    let tasks: Vec<Task> = plan.calls.iter().enumerate().map(task).collect();
     #[cfg(target_arch = "x86_64")]
     for (buffer, lists) in &found {
         let walks = |t: &&Task| matches!(t, Task::Matmul(m) if m.sparse().is_some_and(|s| s.walks(lists)));
@@ -63,6 +71,21 @@ pub fn tasks(plan: &Plan, isa: Isa) -> Vec<Task> {
 }
 
 impl Task {
+    /// A copy that packs pairs, or a product of pairs.
+    #[cfg(target_arch = "x86_64")]
+    fn of_halves(work: &Work, call: usize, halves: &Halves) -> Option<Task> {
+        match work {
+            Work::Loop(l) => halves.packs.get(&call).map(|p| Task::Pairs(pairs::PairsTask::new(l, *p))),
+            Work::Matmul(m) if halves.products.contains(&call) => matmul::MatmulTask::of_pairs(m).map(Task::Matmul),
+            _ => None,
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn of_halves(_: &Work, _: usize, _: &Halves) -> Option<Task> {
+        None
+    }
+
     pub fn new(work: &Work, plan: &Plan, isa: Isa, found: &Found) -> Task {
         #[cfg(target_arch = "x86_64")]
         if let Some(task) = nonzeros::EnterTask::new(work, plan, found) {
@@ -92,6 +115,8 @@ impl Task {
             Task::Gather(t) => t.bind(pointers, next),
             #[cfg(target_arch = "x86_64")]
             Task::Enter(t) => t.bind(pointers, next),
+            #[cfg(target_arch = "x86_64")]
+            Task::Pairs(t) => t.bind(pointers),
             Task::Scatter(t) => t.bind(pointers),
             Task::Random(t) => t.bind(pointers),
             Task::ArgMax(t) => t.bind(pointers),
@@ -109,6 +134,8 @@ impl Task {
             Task::Gather(t) => t.units(),
             #[cfg(target_arch = "x86_64")]
             Task::Enter(t) => t.units(),
+            #[cfg(target_arch = "x86_64")]
+            Task::Pairs(t) => t.units(),
             Task::Scatter(t) => t.units(),
             Task::Random(t) => t.units(),
             Task::ArgMax(t) => t.units(),
@@ -149,6 +176,8 @@ impl Task {
             Task::Gather(t) => t.run(units),
             #[cfg(target_arch = "x86_64")]
             Task::Enter(t) => t.run(units),
+            #[cfg(target_arch = "x86_64")]
+            Task::Pairs(t) => t.run(units),
             Task::Scatter(t) => t.run(units),
             Task::Random(t) => t.run(units, context),
             Task::ArgMax(t) => t.run(units),

@@ -529,7 +529,7 @@ mod tests {
         g.output("g", &x.t().matmul(&dy));
         let mut memory = Memory::new(3);
         let plan = citius_plan::compile(&g).unwrap();
-        let options = Options { threads, isa: Some(Isa::Avx512) };
+        let options = Options { threads, isa: Some(Isa::Avx512), ..Options::default() };
         let mut step = Executable::new(plan, &mut memory, options).unwrap();
         let mut keep = Keep { bytes: bytes.clone(), rows: numbers.clone(), kept: vec![] };
         let inputs = if gathered { Inputs::new().u8("x", &bytes) } else { Inputs::new() };

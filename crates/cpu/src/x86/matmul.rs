@@ -37,6 +37,15 @@ impl MatmulKernel {
     /// `None` where generated code has no answer (a strided epilogue operand, distances beyond 2 GiB). Rows of A `in_place` are
     /// given by their addresses.
     pub fn new(work: &Matmul, in_place: Option<Side>) -> Option<MatmulKernel> {
+        MatmulKernel::with(work, in_place, FMA231)
+    }
+
+    /// Every element of both sides is a pair of bfloat16.
+    pub fn of_pairs(work: &Matmul) -> Option<MatmulKernel> {
+        MatmulKernel::with(work, None, DOT_PAIRS).filter(|_| work.n > 1)
+    }
+
+    fn with(work: &Matmul, in_place: Option<Side>, multiply: Op) -> Option<MatmulKernel> {
         let far = |stride: usize, count: usize| stride * count * 4 >= i32::MAX as usize;
         let evenly = work.operands.iter().all(|o| (o.col <= 1 || work.n == 1) && o.dtype == DType::F32);
         let near = !far(work.a.row, 32) && !far(work.a.col, work.k) && !far(work.b.row, work.k);
@@ -68,7 +77,7 @@ impl MatmulKernel {
                 let made = if dots {
                     generate_dots(&mut asm, work, height)
                 } else {
-                    generate(&mut asm, work, in_place, height, width)
+                    generate(&mut asm, work, in_place, multiply, height, width)
                 };
                 made.ok()?;
                 offsets[band][panel] = bytes.len();
@@ -234,6 +243,7 @@ fn generate(
     asm: &mut Asm,
     work: &Matmul,
     in_place: Option<Side>,
+    multiply: Op,
     rows: usize,
     cols: usize,
 ) -> Result<(), OutOfRegisters> {
@@ -241,13 +251,14 @@ fn generate(
         asm.set(Rax, (1 << (cols % LANES)) - 1);
         asm.mask_from(TAIL, Rax);
     }
-    each_band(asm, work, in_place, rows, |asm| generate_tile(asm, work, in_place, rows, cols))
+    each_band(asm, work, in_place, rows, |asm| generate_tile(asm, work, in_place, multiply, rows, cols))
 }
 
 fn generate_tile(
     asm: &mut Asm,
     work: &Matmul,
     in_place: Option<Side>,
+    multiply: Op,
     rows: usize,
     cols: usize,
 ) -> Result<(i32, i32), OutOfRegisters> {
@@ -281,12 +292,12 @@ fn generate_tile(
                 Some(Side::Columns) => along(address(0), i),
             };
             if wide == 1 {
-                asm.three(FMA231, accumulator(i, 0), b_register(0), Rm::Spread(m));
+                asm.three(multiply, accumulator(i, 0), b_register(0), Rm::Spread(m));
                 continue;
             }
             let x = spare + (i % 2) as u8;
             asm.spread(x, Rm::Spread(m));
-            (0..wide).for_each(|j| asm.three(FMA231, accumulator(i, j), x, Rm::Zmm(b_register(j))));
+            (0..wide).for_each(|j| asm.three(multiply, accumulator(i, j), x, Rm::Zmm(b_register(j))));
         }
     };
     let unroll = match work.k {

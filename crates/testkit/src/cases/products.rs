@@ -7,7 +7,7 @@ use super::{Case, Start};
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (m, k, n) in [(64, 64, 64), (136, 40, 72), (8, 256, 200), (72, 648, 16)] {
+    for (m, k, n) in [(64, 64, 32), (136, 40, 72), (8, 136, 96), (40, 328, 16)] {
         for (turn_a, turn_b) in [(false, false), (true, false), (false, true), (true, true)] {
             let a = if turn_a { [k, m] } else { [m, k] };
             let b = if turn_b { [n, k] } else { [k, n] };
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
             let name = format!("{a:?}{} × {b:?}{}", if turn_a { "ᵀ" } else { "" }, if turn_b { "ᵀ" } else { "" });
             cases.push(Case::new(name, starts, |_, x| {
                 let side = |t: &Tensor, turned: bool| if turned { t.t() } else { t.clone() };
-                (side(&x[0], turn_a).matmul(&side(&x[1], turn_b)) * 0.125 + &x[2]).relu() + &x[3]
+                (side(&x[0], turn_a).matmul(&side(&x[1], turn_b)) * 0.125 + &x[2]).silu() + &x[3]
             }));
         }
     }
