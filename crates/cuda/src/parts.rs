@@ -16,10 +16,12 @@ pub const OF_BARRIERS: usize = 256;
 const MOST_UNITS: usize = 1024;
 
 /// Terms of a product's sums from which they are cut, and the results up to which.
-const LONG_SUM: usize = 4096;
+const LONG_SUM: usize = 2048;
 const FEW_RESULTS: usize = 16384;
-/// Terms of a part, about.
-const PART_TERMS: usize = 900;
+/// Terms of a part, at least, and of all parts where there may be more than [`SOME_PARTS`].
+const PART_TERMS: usize = 400;
+const VERY_LONG_SUM: usize = 1 << 16;
+const SOME_PARTS: usize = 16;
 /// Parts of a product, all loaded by one thread.
 const MOST_PARTS: usize = 64;
 
@@ -84,7 +86,8 @@ pub fn fold_columns_in_parts(plan: &mut Plan, least_rows: usize) {
 /// Parts of a product that is computed without the matrix units: of those with long sums and few results.
 pub fn parts_of_small(m: &Matmul) -> Option<usize> {
     let results = m.outer.iter().product::<usize>() * m.m * m.n;
-    (m.terms() >= LONG_SUM && results <= FEW_RESULTS).then_some(m.terms() / PART_TERMS)
+    let most = if m.terms() >= VERY_LONG_SUM { MOST_PARTS } else { SOME_PARTS };
+    (m.terms() >= LONG_SUM && results <= FEW_RESULTS).then_some((m.terms() / PART_TERMS).min(most))
 }
 
 /// Cuts sums of products into up to `wanted` parts, which are added where the epilogue runs.

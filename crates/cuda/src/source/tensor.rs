@@ -354,7 +354,10 @@ fn right_fragment(text: &mut Text, tile: &TensorTile, lies: Lies, of_left: usize
     }
 }
 
-/// Every thread takes four neighbours of a row at a time.
+/// Groups of four neighbours whose operands are under way together.
+const TOGETHER: usize = 4;
+
+/// Every thread takes some groups of four neighbours of a row at a time: first it loads what they need, then it stores.
 fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String]) {
     let (four, wide) = (tile.cols / 4, tile.sums_row());
     let by_four = |o: &Operand| {
@@ -363,49 +366,68 @@ fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String]) {
             && [o.offset, o.row].iter().chain(&o.outer).all(|s| s % 4 == 0)
             && m.n.is_multiple_of(4)
     };
-    text.line("#pragma unroll 1");
-    text.block(format!("for (int q = tid; q < {}; q += THREADS)", tile.rows * four), |text| {
+    let used = |n: usize| m.program.instrs.contains(&Instr::Load(n));
+    let (of_row, in_outer) = split_row(m, "flat");
+    let (outer, row) = if is_flat(m) { (of_row.as_slice(), in_outer.as_str()) } else { (outer, "flat") };
+    let at = |n: usize, col: &str| loaded(&m.operands[n], outer, row, col);
+    let place = |text: &mut Text| {
+        text.line(format!("const int q = first + g * {THREADS};"));
         text.line(format!("const Index flat = r0 + q / {four}, col = c0 + q % {four} * 4;"));
         text.line(format!("if (flat >= {} || col >= {}) continue;", all_rows(m), m.n));
-        let (of_row, in_outer) = split_row(m, "flat");
-        let (outer, row) = if is_flat(m) { (of_row.as_slice(), in_outer) } else { (outer, "flat".to_owned()) };
-        text.line(format!("const Four product = load4(sums + q / {four} * {wide} + q % {four} * 4);"));
-        let loads: Vec<usize> =
-            m.program.instrs.iter().filter_map(|i| if let Instr::Load(n) = i { Some(*n) } else { None }).collect();
-        let at = |n: usize, col: &str| loaded(&m.operands[n], outer, &row, col);
-        for n in (0..m.operands.len()).filter(|n| loads.contains(n)) {
-            match &m.operands[n] {
-                o if o.col == 0 => text.line(format!("const float in{n} = {};", at(n, "col"))),
-                o if by_four(o) => text.line(format!("const Four in{n} = load4(&{});", at(n, "col"))),
-                _ => {}
-            }
-        }
-        let together: Vec<bool> = m.stores.iter().map(|s| by_four(&m.operands[s.1])).collect();
-        for (n, _) in together.iter().enumerate().filter(|t| *t.1) {
-            text.line(format!("Four out{n};"));
-        }
-        text.line("#pragma unroll");
-        text.block("for (int i = 0; i < 4; i++)", |text| {
-            if !m.n.is_multiple_of(4) {
-                text.line(format!("if (col + i >= {}) break;", m.n));
-            }
-            let load = |n: usize| match &m.operands[n] {
-                o if o.col == 0 => format!("in{n}"),
-                o if by_four(o) => format!("in{n}.v[i]"),
-                _ => at(n, "(col + i)"),
-            };
-            render(text, &m.program, load, "product.v[i]", |_, _| String::new());
-            for (n, (value, operand)) in m.stores.iter().enumerate() {
-                match together[n] {
-                    true => text.line(format!("out{n}.v[i] = v{value};")),
-                    false => {
-                        text.line(format!("{} = v{value};", element(&m.operands[*operand], outer, &row, "(col + i)")))
-                    }
+    };
+    text.line("#pragma unroll 1");
+    text.block(
+        format!("for (int first = tid; first < {}; first += {})", tile.rows * four, TOGETHER * THREADS),
+        |text| {
+            for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
+                match o {
+                    o if o.col == 0 => text.line(format!("float in{n}[{TOGETHER}];")),
+                    o if by_four(o) => text.line(format!("Four in{n}[{TOGETHER}];")),
+                    _ => {}
                 }
             }
-        });
-        for (n, (_, operand)) in m.stores.iter().enumerate().filter(|(n, _)| together[*n]) {
-            text.line(format!("store4(&{}, out{n});", element(&m.operands[*operand], outer, &row, "col")));
-        }
-    });
+            text.line("#pragma unroll");
+            text.block(format!("for (int g = 0; g < {TOGETHER}; g++)"), |text| {
+                place(text);
+                for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
+                    match o {
+                        o if o.col == 0 => text.line(format!("in{n}[g] = {};", at(n, "col"))),
+                        o if by_four(o) => text.line(format!("in{n}[g] = load4(&{});", at(n, "col"))),
+                        _ => {}
+                    }
+                }
+            });
+            text.line("#pragma unroll");
+            text.block(format!("for (int g = 0; g < {TOGETHER}; g++)"), |text| {
+                place(text);
+                text.line(format!("const Four product = load4(sums + q / {four} * {wide} + q % {four} * 4);"));
+                let together: Vec<bool> = m.stores.iter().map(|s| by_four(&m.operands[s.1])).collect();
+                for (n, _) in together.iter().enumerate().filter(|t| *t.1) {
+                    text.line(format!("Four out{n};"));
+                }
+                text.line("#pragma unroll");
+                text.block("for (int i = 0; i < 4; i++)", |text| {
+                    if !m.n.is_multiple_of(4) {
+                        text.line(format!("if (col + i >= {}) break;", m.n));
+                    }
+                    let load = |n: usize| match &m.operands[n] {
+                        o if o.col == 0 => format!("in{n}[g]"),
+                        o if by_four(o) => format!("in{n}[g].v[i]"),
+                        _ => at(n, "(col + i)"),
+                    };
+                    render(text, &m.program, load, "product.v[i]", |_, _| String::new());
+                    for (n, (value, operand)) in m.stores.iter().enumerate() {
+                        let target = element(&m.operands[*operand], outer, row, "(col + i)");
+                        match together[n] {
+                            true => text.line(format!("out{n}.v[i] = v{value};")),
+                            false => text.line(format!("{target} = v{value};")),
+                        }
+                    }
+                });
+                for (n, (_, operand)) in m.stores.iter().enumerate().filter(|(n, _)| together[*n]) {
+                    text.line(format!("store4(&{}, out{n});", element(&m.operands[*operand], outer, row, "col")));
+                }
+            });
+        },
+    );
 }
