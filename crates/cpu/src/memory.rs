@@ -13,6 +13,11 @@ pub struct Aligned {
     layout: Layout,
 }
 
+/// Bytes that stay free behind more than [`LONG`]. A core that walks to the end asks for lines beyond, and would take them from the core
+/// that writes what lies there.
+const APART: usize = 2048;
+const LONG: usize = 4096;
+
 // SAFETY: the bytes are plain data; who may touch them when is decided by the owner (see `Leaf` and `Executable`).
 unsafe impl Send for Aligned {}
 unsafe impl Sync for Aligned {}
@@ -24,7 +29,8 @@ impl Aligned {
 
     /// `None` when there is no such memory.
     pub fn try_new(bytes: usize) -> Option<Aligned> {
-        let layout = Layout::from_size_align(bytes.max(64), 64).ok()?;
+        let apart = if bytes > LONG { APART } else { 0 };
+        let layout = Layout::from_size_align(bytes.checked_add(apart)?.max(64), 64).ok()?;
         // SAFETY: the layout has a size above 0.
         let pointer = unsafe { alloc_zeroed(layout) };
         (!pointer.is_null()).then_some(Aligned { pointer, layout })

@@ -5,9 +5,13 @@ use crate::plan::{Buffer, Call, Storage};
 
 /// Cache line; also the width of the widest vector.
 const ALIGN: usize = 64;
+/// Bytes that stay free behind a value of more than [`SHORT`]. A core that walks to its end asks for lines beyond, and would take
+/// them from the core that writes what lies there: where strips lie side by side, an optimiser's pass over one takes a third longer.
+const APART: usize = 1024;
+const SHORT: usize = 512;
 /// A value does not borrow bytes from one of more than these and more than four times its size: small values pass between cores,
 /// and a large one that one core fills by itself should not have to take those lines back.
-const LARGE: usize = 1 << 16;
+const LARGE: usize = (1 << 16) + APART;
 
 /// Waves that the bytes of a value that is not large rest after they were last read: whoever wrote there at once would have to wait
 /// for a slower thread that still reads.
@@ -15,7 +19,11 @@ const REST: usize = 2;
 
 /// Sets the offsets of scratch buffers and returns the size of the arena.
 pub fn place_buffers(buffers: &mut [Buffer], calls: &[Call], kept: &[usize]) -> usize {
-    let size = |b: &Buffer| (b.shape.elements() * b.dtype.bytes()).max(1).next_multiple_of(ALIGN);
+    let size = |b: &Buffer| {
+        let bytes = b.shape.elements() * b.dtype.bytes();
+        let apart = if bytes > SHORT { APART } else { 0 };
+        (bytes + apart).max(1).next_multiple_of(ALIGN)
+    };
     let waves = calls.iter().map(|c| c.wave + 1).max().unwrap_or(0);
     let mut life: Vec<Option<(usize, usize)>> = vec![None; buffers.len()];
     for call in calls {
