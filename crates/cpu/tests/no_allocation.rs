@@ -18,10 +18,19 @@ static CALLS: AtomicUsize = AtomicUsize::new(0);
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
 fn note(bytes: usize) {
-    if COUNTS.load(SeqCst) {
+    if COUNTS.load(SeqCst) && !is_harness() {
         CALLS.fetch_add(1, SeqCst);
         LARGEST.fetch_max(bytes, SeqCst);
     }
+}
+
+/// The first thread is the test harness's, which says when a test takes long. Steps run on others.
+fn is_harness() -> bool {
+    // SAFETY: both only ask for numbers.
+    #[cfg(target_os = "linux")]
+    return unsafe { libc::gettid() == libc::getpid() };
+    #[cfg(not(target_os = "linux"))]
+    false
 }
 
 unsafe impl GlobalAlloc for Counting {
@@ -61,6 +70,7 @@ fn steps_do_not_allocate() {
             }
         }
     }
+    count(&pictures(0.0), Options { threads: 2, halves_from: Some(1), ..Options::default() }, WARM_UP);
     let filled = table_filled();
     for leaves in [false, true] {
         let filler = |watch| Filler { batch: Rows { of: &filled, step: 0 }, leaves, left: 0, watch };
