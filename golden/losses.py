@@ -49,16 +49,19 @@ def cross_entropies(add):
         logits = extremes(rows, classes) if scale is None else randoms(rows, classes, scale=scale)
         target = torch.randint(classes, (rows,))
         weights = positives(classes)
+        # Also the share of each class, as mixed pictures have them.
+        shares = torch.softmax(randoms(rows, classes, scale=2.0), 1)
         for smoothing in (0.0, 0.1):
             for weight in (None, weights):
-                add(
-                    "cross_entropy",
-                    lambda p, t: F.cross_entropy(p, t, weight=weight, label_smoothing=smoothing),
-                    logits,
-                    target,
-                    label_smoothing=smoothing,
-                    class_weights=None if weight is None else values(weight),
-                )
+                for wanted in (target, shares):
+                    add(
+                        "cross_entropy",
+                        lambda p, t: F.cross_entropy(p, t, weight=weight, label_smoothing=smoothing),
+                        logits,
+                        wanted,
+                        label_smoothing=smoothing,
+                        class_weights=None if weight is None else values(weight),
+                    )
 
 
 def binary_cross_entropies(add):

@@ -5,7 +5,8 @@ use super::vector;
 /// Cross-entropy of logits x `[n,c]` against i32 classes `[n]`: mean of `log Σ eˣ − x[class]`.
 ///
 /// `label_smoothing` ε gives every class ε/c of the target. `class_weights` (one per class) weigh each term, and the mean is
-/// taken over the weights of the targets. Both as PyTorch's.
+/// taken over the weights of the targets. Instead of classes, f32 `[n,c]` give the share of each, and the mean is taken over the
+/// rows. All as PyTorch's.
 #[track_caller]
 pub fn cross_entropy(logits: &Tensor, classes: &Tensor, label_smoothing: f64, class_weights: Option<&[f64]>) -> Tensor {
     let g = logits.graph();
@@ -15,6 +16,11 @@ pub fn cross_entropy(logits: &Tensor, classes: &Tensor, label_smoothing: f64, cl
     }
     let (n, c) = (logits.dims()[0], logits.dims()[1]);
     let lse = logits.log_sum_exp(1); // [n,1]
+    if classes.dtype() == DType::F32 {
+        let shares = classes * (1.0 - label_smoothing) + label_smoothing / c as f64;
+        let target = class_weights.map_or(shares.clone(), |weights| shares * vector(g, weights));
+        return (target.sum(&[1], true) * lse - (target * logits).sum(&[1], true)).mean_all();
+    }
     let one_hot = classes.to_f32().reshape(&[n, 1]).eq(&g.iota(c)); // [n,c]
     let (hit, rest) = (1.0 - label_smoothing, label_smoothing / c as f64);
     let Some(weights) = class_weights else {
@@ -37,10 +43,12 @@ fn mistake(logits: &Tensor, classes: &Tensor, smoothing: f64, weights: Option<&[
     let [n, c] = x[..] else {
         return Some(format!("logits are {}, must be [n,c]", logits.shape()));
     };
-    if classes.dtype() != DType::I32 {
-        return Some(format!("classes are {} {}, must be i32 [{n}]", classes.dtype(), classes.shape()));
+    let shares = classes.dtype() == DType::F32 && t == [n, c];
+    if classes.dtype() != DType::I32 && !shares {
+        let (dtype, shape) = (classes.dtype(), classes.shape());
+        return Some(format!("classes are {dtype} {shape}, must be i32 [{n}], or f32 [{n},{c}] with the share of each"));
     }
-    if t != [n] {
+    if t != [n] && !shares {
         let hint = if t == [n, 1] { format!("; did you mean target.reshape(&[{n}])?") } else { String::new() };
         return Some(format!("logits are {}, classes are {}, must be [{n}]{hint}", logits.shape(), classes.shape()));
     }
