@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use citius_data::picture::Transform;
+use citius_data::picture::{Mix, Transform};
 use citius_data::{OnError, PrepareOptions};
 use citius_nn::{Activation, ByName, Loss, Network, OptimizerConfig, ScheduleConfig, name_or_table};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -77,6 +77,8 @@ wishes! {
     size: usize,
     /// What is done to training pictures, anew in every epoch.
     augment: Vec<Transform>,
+    /// Training pictures mixed with each other, and their labels alike: `{ name = "mixup", alpha = 0.2 }`, or cutmix.
+    mix: Mix,
     /// Threads that load, besides those that train; `auto` or open: as many as turn out fastest.
     workers: Workers,
     /// Batches held ready.

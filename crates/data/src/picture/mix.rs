@@ -20,6 +20,15 @@ pub enum Mix {
     CutMix { alpha: f32 },
 }
 
+impl Mix {
+    pub fn name(self) -> String {
+        match self {
+            Mix::MixUp { alpha } => format!("mixup {alpha}"),
+            Mix::CutMix { alpha } => format!("cutmix {alpha}"),
+        }
+    }
+}
+
 /// A source whose rows are mixed with partners; partner and λ depend on (seed, epoch, row) alone.
 ///
 /// `y` becomes f32\[classes\]: λ at the row's class, 1 - λ at the partner's. Every row costs two of the source below.

@@ -46,7 +46,9 @@ fn mistake(logits: &Tensor, classes: &Tensor, smoothing: f64, weights: Option<&[
     let shares = classes.dtype() == DType::F32 && t == [n, c];
     if classes.dtype() != DType::I32 && !shares {
         let (dtype, shape) = (classes.dtype(), classes.shape());
-        return Some(format!("classes are {dtype} {shape}, must be i32 [{n}], or f32 [{n},{c}] with the share of each"));
+        return Some(format!(
+            "classes are {dtype} {shape}, must be i32 [{n}], or f32 [{n},{c}] with the share of each"
+        ));
     }
     if t != [n] && !shares {
         let hint = if t == [n, 1] { format!("; did you mean target.reshape(&[{n}])?") } else { String::new() };

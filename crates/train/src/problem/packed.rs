@@ -50,7 +50,7 @@ impl Problem {
                 let splits = split(source.rows(), &input.from, wishes)?;
                 let (name, stem) = (file.name().to_owned(), stem(path));
                 let (train, judged) = (source.clone(), source);
-                let parts = Parts { name, stem, input, train, judged, constant: true, splits, choices };
+                let parts = Parts { name, stem, input, train, judged, constant: true, mix: None, splits, choices };
                 Problem::of_parts(parts, super::loading(wishes), super::room(wishes))?
             }
         };

@@ -49,13 +49,19 @@ impl Problem {
             ),
         ];
         let judged: Arc<PictureSource> = Arc::new(measured);
-        let (train, constant) = match &wishes.augment {
-            None => (judged.clone(), true),
-            Some(transforms) => {
+        let (train, constant) = match (&wishes.augment, wishes.mix) {
+            (None, None) => (judged.clone(), true),
+            (transforms, mix) => {
+                let transforms = transforms.clone().unwrap_or_default();
                 let last = vec![resize()]; // whatever they leave is brought to the size of the network's input
                 let transforms = [transforms.clone(), last].concat();
-                let pipeline = Pipeline { channels, transforms: transforms.clone(), output: Output::U8 };
-                let names: Vec<String> = transforms.iter().map(Transform::name).collect();
+                // a share of a byte is no byte
+                let output = match mix {
+                    None => Output::U8,
+                    Some(_) => Output::F32 { mean: vec![mean], std: vec![std] },
+                };
+                let pipeline = Pipeline { channels, transforms: transforms.clone(), output };
+                let names: Vec<String> = transforms.iter().map(Transform::name).chain(mix.map(|m| m.name())).collect();
                 choices.push(Choice::new("augment", names.join(", "), "anew in every epoch"));
                 (Arc::new(PictureSource::new(open_pictures(path)?, pipeline, on_error)?), false)
             }
@@ -66,7 +72,17 @@ impl Problem {
             bytes,
             target_scale: (0.0, 1.0),
         };
-        let parts = Parts { name, stem: stem(path), input, train, judged: judged.clone(), constant, splits, choices };
+        let parts = Parts {
+            name,
+            stem: stem(path),
+            input,
+            train,
+            judged: judged.clone(),
+            constant,
+            mix: wishes.mix,
+            splits,
+            choices,
+        };
         let mut problem = Problem::of_parts(parts, super::loading(wishes), super::room(wishes))?;
         let skipped = judged.skipped();
         if let Some((path, why)) = skipped.first() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use citius_data::picture::{PictureFolder, PictureList, PictureSource, Pictures, Pipeline};
+use citius_data::picture::{Mix, Mixed, PictureFolder, PictureList, PictureSource, Pictures, Pipeline};
 use citius_data::source::{
     ColumnScale, Predict, SeriesOptions, SeriesScale, SeriesWindows, Stored, Text, TextWindows, Vocabulary,
 };
@@ -154,6 +154,8 @@ pub(super) struct Parts {
     pub judged: Arc<dyn Source>,
     /// Whether training rows are the same in every epoch.
     pub constant: bool,
+    /// How training rows are mixed with each other.
+    pub mix: Option<Mix>,
     pub splits: Splits,
     pub choices: Vec<Choice>,
 }
@@ -180,6 +182,7 @@ impl Problem {
             train: source.clone(),
             judged: source,
             constant: false,
+            mix: None,
             splits,
             choices,
         };
@@ -188,7 +191,7 @@ impl Problem {
 
     /// Training rows in memory where they are the same in every epoch and take at most `room` bytes; else loaded.
     pub(super) fn of_parts(parts: Parts, loading: LoadingOptions, room: u64) -> Result<Problem, TrainError> {
-        let Parts { name, stem, input, train, judged, constant, splits, mut choices } = parts;
+        let Parts { name, stem, input, train, judged, constant, mix, splits, mut choices } = parts;
         let some = |rows: &[u32]| match rows.is_empty() {
             true => Ok(None),
             false => input.dataset(judged.as_ref(), rows).map(Some),
@@ -200,7 +203,12 @@ impl Problem {
         let material = match resident {
             true => Material::Resident(input.dataset(train.as_ref(), &splits.train)?),
             false => {
-                let feed = Feed::Source(Arc::new(Subset { source: train, rows: splits.train.clone() }));
+                let subset = Subset { source: train, rows: splits.train.clone() };
+                // partners are training rows too
+                let feed = Feed::Source(match mix {
+                    None => Arc::new(subset),
+                    Some(mix) => Arc::new(Mixed::new(Box::new(subset), mix)?),
+                });
                 Material::Loaded(Loaded::new(feed, input.bytes, loading)?)
             }
         };

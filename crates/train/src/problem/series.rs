@@ -51,7 +51,17 @@ impl Problem {
         };
         let source: Arc<dyn Source> = Arc::new(windows);
         let (name, stem) = (table.name.clone(), stem(path));
-        let parts = Parts { name, stem, input, train: source.clone(), judged: source, constant: true, splits, choices };
+        let parts = Parts {
+            name,
+            stem,
+            input,
+            train: source.clone(),
+            judged: source,
+            constant: true,
+            mix: None,
+            splits,
+            choices,
+        };
         Problem::of_parts(parts, super::loading(wishes), super::room(wishes))
     }
 }

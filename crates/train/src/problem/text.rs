@@ -43,7 +43,17 @@ impl Problem {
         };
         let (name, source): (String, Arc<dyn Source>) = (text.name().to_owned(), Arc::new(windows));
         let stem = stem(path);
-        let parts = Parts { name, stem, input, train: source.clone(), judged: source, constant: true, splits, choices };
+        let parts = Parts {
+            name,
+            stem,
+            input,
+            train: source.clone(),
+            judged: source,
+            constant: true,
+            mix: None,
+            splits,
+            choices,
+        };
         Problem::of_parts(parts, super::loading(wishes), super::room(wishes))
     }
 }
