@@ -220,3 +220,15 @@ fn damaged(file: &str, format: &str, error: &io::Error) -> DataError {
     };
     DataError::Gzip { file: file.to_owned(), problem: format!("{problem}; copy or download the file again") }
 }
+
+/// Tells the system that these bytes will be read soon, so that it fetches them meanwhile; an order that it cannot
+/// foresee would let the disk wait between blocks.
+pub(crate) fn announce(file: &File, start: u64, length: u64) {
+    #[cfg(target_os = "linux")]
+    if let Some(length) = std::num::NonZero::new(length) {
+        // Advice: where it is not taken, nothing is lost.
+        let _ = rustix::fs::fadvise(file, start, Some(length), rustix::fs::Advice::WillNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, start, length);
+}

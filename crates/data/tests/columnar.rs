@@ -6,9 +6,10 @@ use std::fs;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, Int32Builder, ListBuilder};
-use arrow_array::types::Int8Type;
+use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, Int32Builder, ListBuilder, StringBuilder};
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Int8Type};
 use arrow_array::*;
+use arrow_buffer::i256;
 use citius_data::{MISSING, ReadOptions, Table, Values};
 use made::*;
 
@@ -83,6 +84,63 @@ fn every_kind_of_column() {
     }
 }
 
+/// Kinds of numbers that Parquet keeps under another type, with gaps; lists with gaps within, empty and missing ones.
+fn numbers_in_disguise(rows: usize) -> RecordBatch {
+    type Half = <Float16Type as ArrowPrimitiveType>::Native;
+    fn gappy<T>(rows: usize, value: impl Fn(i64) -> T) -> impl Iterator<Item = Option<T>> {
+        (0..rows as i64).map(move |row| (row % 5 != 3).then(|| value(row * 7919 - 4_000)))
+    }
+    let mut lists = ListBuilder::new(Float32Builder::new());
+    let mut pairs = FixedSizeListBuilder::new(Int32Builder::new(), 2);
+    for row in 0..rows {
+        (0..row % 4).for_each(|item| lists.values().append_option((item != 1).then_some(item as f32 / 2.0)));
+        lists.append(row % 7 != 2);
+        (0..2).for_each(|item| pairs.values().append_option((row % 3 != item).then_some(row as i32)));
+        pairs.append(row % 6 != 5);
+    }
+    let small = Decimal128Array::from_iter(gappy(rows, |v| v as i128)).with_precision_and_scale(7, 2).unwrap();
+    let large = Decimal128Array::from_iter(gappy(rows, |v| v as i128 * 10i128.pow(30))).with_precision_and_scale(38, 9);
+    let huge = Decimal256Array::from_iter(gappy(rows, |v| i256::from_i128(v as i128 * 10i128.pow(30))));
+    batch(vec![
+        ("u32", Arc::new(UInt32Array::from_iter(gappy(rows, |v| v as u32)))),
+        ("u64", Arc::new(UInt64Array::from_iter(gappy(rows, |v| v as u64)))),
+        ("f16", Arc::new(Float16Array::from_iter(gappy(rows, |v| Half::from_f32((v % 1000) as f32 / 64.0))))),
+        ("f64", Arc::new(Float64Array::from_iter_values((0..rows).map(|row| row as f64 / 3.0)))),
+        ("bool", Arc::new(BooleanArray::from_iter(gappy(rows, |v| v % 2 == 0)))),
+        ("d32", Arc::new(Date32Array::from_iter(gappy(rows, |v| v as i32)))),
+        ("d64", Arc::new(Date64Array::from_iter(gappy(rows, |v| v * 86_400_000)))),
+        ("t32", Arc::new(Time32SecondArray::from_iter(gappy(rows, |v| v.rem_euclid(86_400) as i32)))),
+        ("t64", Arc::new(Time64NanosecondArray::from_iter(gappy(rows, |v| v.unsigned_abs() as i64)))),
+        ("ts", Arc::new(TimestampSecondArray::from_iter(gappy(rows, |v| v * 1000)))),
+        ("tns", Arc::new(TimestampNanosecondArray::from_iter(gappy(rows, |v| v * 1_000_001)))),
+        ("span", Arc::new(DurationMicrosecondArray::from_iter(gappy(rows, |v| v)))),
+        ("small", Arc::new(small)),
+        ("large", Arc::new(large.unwrap())),
+        ("huge", Arc::new(huge.with_precision_and_scale(70, 11).unwrap())),
+        ("text", Arc::new(LargeStringArray::from_iter(gappy(rows, |v| format!("w{}", v % 11))))),
+        ("lists", Arc::new(lists.finish())),
+        ("pairs", Arc::new(pairs.finish())),
+    ])
+}
+
+#[test]
+fn parquet_and_arrow_give_the_same_bits() {
+    for rows in [1, 7, 5000] {
+        let batch = numbers_in_disguise(rows);
+        let (parquet, arrow) = (read("a", &parquet(&batch, 1700)), read("a", &arrow_file(&batch, 999)));
+        assert!(parquet.names().eq(arrow.names()));
+        for (a, b) in parquet.columns.iter().zip(&arrow.columns) {
+            match (&a.values, &b.values) {
+                (Values::Number(left), Values::Number(right)) => {
+                    let differ = left.iter().zip(right).position(|(left, right)| left.to_bits() != right.to_bits());
+                    assert_eq!((left.len(), differ), (right.len(), None), "{} of {rows} rows", a.name);
+                }
+                (left, right) => assert_eq!(left, right, "{}", a.name),
+            }
+        }
+    }
+}
+
 #[test]
 fn labels_of_several_row_groups_are_one_list() {
     let words = ["b", "a", "b", "c", "a", "d"];
@@ -146,6 +204,15 @@ fn what_is_not_read_is_named() {
         assert!(got.contains(r#"column "s" is of type Struct"#) && got.contains("leave it out"), "{got}");
         let options = ReadOptions { columns: vec!["n".into()], ..Default::default() };
         assert_eq!(Table::from_bytes("a", &bytes, &options).unwrap().columns.len(), 1);
+    }
+    let mut words = ListBuilder::new(StringBuilder::new());
+    words.values().append_value("x");
+    words.append(true);
+    let words: ArrayRef = Arc::new(words.finish());
+    for bytes in [parquet(&made::batch(vec![("w", words.clone())]), 2), arrow_file(&made::batch(vec![("w", words)]), 2)]
+    {
+        let got = Table::from_bytes("a", &bytes, &ReadOptions::default()).unwrap_err().to_string();
+        assert!(got.contains(r#"column "w" is of type List"#) && got.contains("only lists of numbers"), "{got}");
     }
     let mut long = ListBuilder::new(Int32Builder::new());
     (0..4097).for_each(|item| long.values().append_value(item));

@@ -22,6 +22,8 @@ pub(super) struct Windows {
     seed: u64,
     window_rows: u32,
     largest_block: usize,
+    /// Blocks that are announced ahead of the one being read.
+    announced: usize,
     on_error: OnError,
     allocator: Arc<dyn Allocator>,
     /// The first position that is asked for.
@@ -61,6 +63,9 @@ struct Open {
 /// This many windows are in memory: one handed out, one loaded.
 const OPEN: usize = 2;
 
+/// The disk is told of blocks of about so many bytes before they are read.
+const ANNOUNCED_BYTES: usize = 24 << 20;
+
 impl Windows {
     pub fn new(stream: Arc<dyn Stream>, positions: Range<u32>, options: &LoaderOptions) -> Result<Windows, DataError> {
         let shuffle = match options.sampling {
@@ -87,6 +92,7 @@ impl Windows {
             seed: options.seed,
             window_rows,
             largest_block: largest_block as usize,
+            announced: (ANNOUNCED_BYTES / (largest_block as usize * stream.schema().row_bytes()).max(1)).clamp(1, 64),
             on_error: options.on_error,
             allocator: options.allocator.clone(),
             first: (0, 0),
@@ -221,8 +227,12 @@ impl Windows {
         let Some(open) = state.open.iter_mut().find(|open| (open.epoch, open.number) == id) else { return state };
         let (place, block) = (open.begun, open.blocks[open.begun] as usize);
         open.begun += 1;
+        let coming = open.blocks.get(place + self.announced).copied();
         let free = state.free.pop();
         drop(state);
+        if let Some(coming) = coming {
+            self.stream.announce(coming as usize);
+        }
 
         let rows = (self.stream.blocks()[block + 1] - self.stream.blocks()[block]) as usize;
         let read = || -> Result<Slot, DataError> {
@@ -272,6 +282,7 @@ impl Windows {
         let window = &order.windows()[number];
         let blocks: Vec<u32> = order.blocks(number).collect();
         let rows = self.asked(epoch, window);
+        blocks.iter().take(self.announced).for_each(|block| self.stream.announce(*block as usize));
         state.open.push(Open {
             epoch,
             number,

@@ -60,6 +60,14 @@ impl Disk {
         })
     }
 
+    /// These bytes will be read soon.
+    pub fn announce(&self, at: u64, length: u64) {
+        #[cfg(unix)]
+        file::announce(&self.file, at, length);
+        #[cfg(not(unix))]
+        let _ = (at, length);
+    }
+
     /// The file is as it was when it was opened.
     pub fn check_unchanged(&self) -> Result<(), DataError> {
         let meta = self.metadata().map_err(|source| DataError::Io { path: self.path.clone(), source })?;

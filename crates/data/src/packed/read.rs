@@ -195,6 +195,12 @@ impl Stream for PackedFile {
             false => Err(self.damaged(number)),
         }
     }
+
+    fn announce(&self, number: usize) {
+        if let Some(block) = self.blocks.get(number) {
+            self.disk.announce(block.offset, fields_end(&self.metadata.schema, block.rows as usize));
+        }
+    }
 }
 
 /// The description, with a schema whose sizes can be counted.

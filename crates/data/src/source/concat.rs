@@ -107,6 +107,12 @@ impl Stream for ConcatStream {
             None => Err(DataError::Inconsistent(format!("{}: block {block} of {}", self.name, self.places.len()))),
         }
     }
+
+    fn announce(&self, block: usize) {
+        if let Some((part, block)) = self.places.get(block) {
+            self.parts[*part as usize].announce(*block as usize);
+        }
+    }
 }
 
 /// `a.csv and 3 more`

@@ -119,6 +119,10 @@ impl Stream for Encoded {
         x.copy_from_slice(inputs);
         copy_target(data.target, y).ok_or_else(misfit)
     }
+
+    fn announce(&self, block: usize) {
+        self.blocks.announce(block);
+    }
 }
 
 impl Encoded {

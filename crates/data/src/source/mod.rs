@@ -90,4 +90,6 @@ pub trait Stream: Send + Sync {
     fn blocks(&self) -> &[u32];
     /// Writes all rows of a block, in order. Called from several threads at once, for different blocks.
     fn read(&self, block: usize, into: &mut [FieldMut<'_>]) -> Result<(), DataError>;
+    /// The block will be read soon: a disk can be told.
+    fn announce(&self, _block: usize) {}
 }

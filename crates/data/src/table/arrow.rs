@@ -34,7 +34,7 @@ pub(super) fn read(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Ta
             true => source.footer()?,
             false => source.walk()?,
         };
-        let fields = Fields::choose(name, &layout.schema, options)?;
+        let fields = Fields::of_schema(name, &layout.schema, options)?;
         let missing = MissingTokens::new(&options.missing);
         let mut decoder = layout.decoder(&fields.places);
         let mut parts = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> R
     let source = Source { name, bytes: Bytes::File(&file) };
     let (decoder, fields, batches, starts) = guarded(name, "Arrow", || {
         let layout = source.footer()?;
-        let fields = Fields::choose(name, &layout.schema, options)?;
+        let fields = Fields::of_schema(name, &layout.schema, options)?;
         let mut decoder = layout.decoder(&fields.places);
         let (mut batches, mut starts) = (Vec::new(), vec![0u32]);
         let mut rows = 0u64;

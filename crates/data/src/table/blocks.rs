@@ -36,6 +36,9 @@ pub trait TableBlocks: Send + Sync {
     /// One block. Called from several threads at once. Rows in messages are counted in the file.
     fn read(&self, block: usize) -> Result<Table, DataError>;
 
+    /// The block will be read soon: a disk can be told.
+    fn announce(&self, _block: usize) {}
+
     /// Some columns of a block, which are rising.
     fn read_columns(&self, block: usize, columns: &[usize]) -> Result<Table, DataError> {
         Ok(keep(self.read(block)?, columns))

@@ -1,4 +1,4 @@
-//! Arrow arrays to columns of a table: what Parquet and Arrow files have in common.
+//! Typed columns of Parquet and Arrow files to those of a table, and Arrow's arrays in particular.
 //!
 //! ```text
 //! numbers, booleans (0/1), decimals      numbers
@@ -47,28 +47,43 @@ pub(super) enum FieldKind {
 
 impl Fields {
     /// Those that are asked for, all of which must be of a kind that is read.
-    pub(super) fn choose(file: &str, schema: &Schema, options: &ReadOptions) -> Result<Fields, DataError> {
-        if schema.fields().is_empty() || schema.fields().len() > MAX_COLUMNS {
+    /// `kind` of a place is how the field is read, or what it is and why it is not.
+    pub(super) fn choose<'a>(
+        file: &str,
+        names: impl Iterator<Item = &'a str>,
+        kind: impl Fn(usize) -> Result<FieldKind, String>,
+        options: &ReadOptions,
+    ) -> Result<Fields, DataError> {
+        let mut names: Vec<String> = names.map(|name| name.trim().to_owned()).collect();
+        if names.is_empty() || names.len() > MAX_COLUMNS {
             return Err(DataError::Unsupported {
                 file: file.to_owned(),
-                what: format!("{} columns", schema.fields().len()),
+                what: format!("{} columns", names.len()),
                 next: format!("a table has 1 to {MAX_COLUMNS}"),
             });
         }
-        let mut names: Vec<String> = schema.fields().iter().map(|field| field.name().trim().to_owned()).collect();
         unique_names(&mut names);
         let places = select_columns(file, &names, &options.columns)?;
         let kind = |place: &usize| {
-            let field = &schema.fields()[*place];
-            field_kind(field.data_type()).map_err(|why| DataError::Unsupported {
+            kind(*place).map_err(|why| DataError::Unsupported {
                 file: file.to_owned(),
-                what: format!("column {:?} is of type {}, {why}", names[*place], field.data_type()),
+                what: format!("column {:?} is of type {why}", names[*place]),
                 next: "leave it out by naming the columns to read, or save it as numbers or text".to_owned(),
             })
         };
         let kinds = places.iter().map(kind).collect::<Result<_, _>>()?;
         let names = places.iter().map(|place| names[*place].clone()).collect();
         Ok(Fields { names, places, kinds })
+    }
+
+    /// As [`Fields::choose`], by Arrow's types.
+    pub(super) fn of_schema(file: &str, schema: &Schema, options: &ReadOptions) -> Result<Fields, DataError> {
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let kind = |place: usize| {
+            let data_type = schema.field(place).data_type();
+            field_kind(data_type).map_err(|why| format!("{data_type}, {why}"))
+        };
+        Fields::choose(file, names, kind, options)
     }
 
     /// The columns of a table whose lists have at most these lengths.
@@ -100,6 +115,11 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// Columns of so many rows for each field.
+    pub(super) fn new(rows: usize, fields: Vec<Vec<Values>>) -> Part {
+        Part { rows, fields }
+    }
+
     /// The arrays of a batch, one for each of `kinds`.
     pub(super) fn of(batch: &RecordBatch, kinds: &[FieldKind], missing: &MissingTokens) -> Result<Part, String> {
         if batch.num_columns() != kinds.len() {
@@ -161,7 +181,7 @@ fn join_field(parts: Vec<Vec<Values>>, rows: &[usize]) -> Vec<Values> {
 }
 
 /// How a type is read; otherwise why it is not.
-fn field_kind(data_type: &DataType) -> Result<FieldKind, &'static str> {
+pub(super) fn field_kind(data_type: &DataType) -> Result<FieldKind, &'static str> {
     use DataType::*;
     Ok(match data_type {
         Utf8 | LargeUtf8 | Utf8View | Null => FieldKind::Text,
@@ -246,21 +266,21 @@ fn primitive<T: ArrowPrimitiveType>(array: &dyn Array, number: impl Fn(T::Native
 }
 
 /// unscaled · 10^-scale; division by an exact power of ten rounds once.
-fn decimal(unscaled: i128, scale: i8) -> f64 {
+pub(super) fn decimal(unscaled: i128, scale: i8) -> f64 {
     match (unscaled.unsigned_abs() <= 1 << 53, scale) {
         (true, 0..=22) => unscaled as f64 / 10f64.powi(scale as i32),
         _ => scaled(&unscaled.to_string(), scale),
     }
 }
 
-fn scaled(digits: &str, scale: i8) -> f64 {
+pub(super) fn scaled(digits: &str, scale: i8) -> f64 {
     format!("{digits}e{}", -(scale as i32)).parse().unwrap_or(f64::NAN)
 }
 
 /// Strings as codes and labels, in order of first appearance.
 fn text(array: &dyn Array, missing: &MissingTokens) -> Result<Values, String> {
     use DataType::*;
-    let mut labels = Labels { missing, codes: Vec::with_capacity(array.len()), labels: Vec::new() };
+    let mut labels = Labels::new(missing, array.len());
     match array.data_type() {
         Utf8 => labels.take(array.as_string::<i32>().iter()),
         LargeUtf8 => labels.take(array.as_string::<i64>().iter()),
@@ -287,18 +307,26 @@ fn text(array: &dyn Array, missing: &MissingTokens) -> Result<Values, String> {
         }
         other => return Err(format!("a column of {other} where text was expected")),
     }
-    Ok(Values::Text { codes: labels.codes, labels: labels.labels })
+    Ok(labels.values())
 }
 
 /// A text column while it is read.
-struct Labels<'a> {
-    missing: &'a MissingTokens,
-    codes: Vec<u32>,
+pub(super) struct Labels<'m> {
+    missing: &'m MissingTokens,
+    pub codes: Vec<u32>,
     labels: Vec<String>,
 }
 
-impl Labels<'_> {
-    fn take<'a>(&mut self, cells: impl Iterator<Item = Option<&'a str>>) {
+impl<'m> Labels<'m> {
+    pub(super) fn new(missing: &'m MissingTokens, rows: usize) -> Labels<'m> {
+        Labels { missing, codes: Vec::with_capacity(rows), labels: Vec::new() }
+    }
+
+    pub(super) fn values(self) -> Values {
+        Values::Text { codes: self.codes, labels: self.labels }
+    }
+
+    pub(super) fn take<'a>(&mut self, cells: impl Iterator<Item = Option<&'a str>>) {
         // By the cell as it stands: each different one is looked at once.
         let mut known: HashMap<&str, u32> = HashMap::new();
         let mut trimmed: HashMap<&str, u32> = HashMap::new();
@@ -358,24 +386,41 @@ fn list(array: &dyn Array) -> Result<Vec<Values>, String> {
         other => return Err(format!("a column of {other} where lists were expected")),
     };
     let numbers = numbers(items)?;
-    let values = |row: usize| match array.is_null(row) {
-        true => &[][..],
-        false => numbers.get(ranges[row].0..ranges[row].1).unwrap_or(&[]),
+    let range = |(row, range)| if array.is_null(row) { (0, 0) } else { range };
+    let ranges = ranges.into_iter().enumerate().map(range).collect();
+    let length = match array.data_type() {
+        FixedSizeList(_, length) => usize::try_from(*length).ok(),
+        _ => None,
     };
-    let longest = (0..array.len()).map(|row| values(row).len()).max().unwrap_or(0);
-    if longest > LONGEST_LIST {
-        return Err(format!("a list of {longest} items, at most {LONGEST_LIST} are read"));
+    Lists { numbers, ranges, length }.columns()
+}
+
+/// Lists of numbers.
+pub(super) struct Lists {
+    /// The items of all.
+    pub numbers: Vec<f64>,
+    /// For each row its first item, and the first that is no longer.
+    pub ranges: Vec<(usize, usize)>,
+    /// If all have the same length.
+    pub length: Option<usize>,
+}
+
+impl Lists {
+    /// As many columns as the longest has items; at least one.
+    pub(super) fn columns(&self) -> Result<Vec<Values>, String> {
+        let rows = self.ranges.len();
+        let values = |row: usize| self.numbers.get(self.ranges[row].0..self.ranges[row].1).unwrap_or(&[]);
+        let longest = (0..rows).map(|row| values(row).len()).max().unwrap_or(0);
+        if longest > LONGEST_LIST {
+            return Err(format!("a list of {longest} items, at most {LONGEST_LIST} are read"));
+        }
+        let width = self.length.unwrap_or(longest);
+        if rows.saturating_mul(width) > FREE_ITEMS.max(self.numbers.len().saturating_mul(1000)) {
+            return Err(format!(
+                "lists of up to {width} items, mostly much shorter, would fill the memory as {rows} rows of columns"
+            ));
+        }
+        let column = |at: usize| (0..rows).map(|row| values(row).get(at).copied().unwrap_or(f64::NAN)).collect();
+        Ok((0..width.max(1)).map(|at| Values::Number(column(at))).collect())
     }
-    let width = match array.data_type() {
-        FixedSizeList(_, length) => *length as usize,
-        _ => longest,
-    };
-    if array.len().saturating_mul(width) > FREE_ITEMS.max(numbers.len().saturating_mul(1000)) {
-        return Err(format!(
-            "lists of up to {width} items, mostly much shorter, would fill the memory as {} rows of columns",
-            array.len()
-        ));
-    }
-    let column = |at: usize| (0..array.len()).map(|row| values(row).get(at).copied().unwrap_or(f64::NAN)).collect();
-    Ok((0..width.max(1)).map(|at| Values::Number(column(at))).collect())
 }

@@ -10,10 +10,9 @@
 //! cell.rs       one cell: missing, number or text
 //! npy.rs        NumPy's array files
 //! npz.rs        several of them in a zip
-//! parquet.rs    Parquet, whole or by row groups
-//! pages.rs      Parquet's bytes, its pages' claims held against reason
+//! parquet/      Parquet, whole or by row groups: its types, columns and bytes
 //! arrow.rs      Arrow IPC (Feather), whole or by record batches
-//! columnar.rs   Arrow arrays → columns
+//! columnar.rs   Arrow arrays → columns, and what Parquet has in common with them
 //! blocks.rs     TableBlocks: a file in blocks
 //! lines.rs      delimited text in blocks
 //! watched.rs    an open file that must not change
@@ -27,7 +26,6 @@ mod delimited;
 mod lines;
 mod npy;
 mod npz;
-mod pages;
 mod parquet;
 mod read;
 mod rows;

@@ -90,6 +90,11 @@ impl Watched {
         Ok(Bytes::from_owner(Lent { buffer, length, home: self.buffers.clone() }))
     }
 
+    /// These bytes will be read soon.
+    pub(super) fn announce(&self, start: u64, length: u64) {
+        file::announce(&self.file, start, length);
+    }
+
     fn check_range(&self, start: u64, length: usize) -> Result<(), DataError> {
         self.check()?;
         match start.checked_add(length as u64).is_some_and(|end| end <= self.len) {

@@ -324,4 +324,8 @@ impl Stream for SomeBlocks {
     fn read(&self, block: usize, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
         self.stream.read(self.blocks[block], into)
     }
+
+    fn announce(&self, block: usize) {
+        self.stream.announce(self.blocks[block]);
+    }
 }

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::watched::Watched;
 use crate::error::DataError;
+use crate::table::watched::Watched;
 
 /// Decompressed pages may take this much whatever their size …
 const FREE_GROWTH: u64 = 1 << 30;
@@ -24,7 +24,7 @@ const HEAD: usize = 32;
 
 /// Where the bytes are.
 #[derive(Debug, Clone)]
-pub(super) enum Input {
+pub(in crate::table) enum Input {
     Memory(Bytes),
     File(Arc<Watched>),
 }
@@ -47,6 +47,13 @@ impl Input {
         match self {
             Input::Memory(_) => Ok(()),
             Input::File(file) => file.check(),
+        }
+    }
+
+    /// These bytes will be read soon.
+    pub(super) fn announce(&self, start: u64, length: u64) {
+        if let Input::File(file) = self {
+            file.announce(start, length);
         }
     }
 
@@ -128,7 +135,7 @@ fn tail(tail: Tail) -> BufReader<Tail> {
 }
 
 /// The bytes from somewhere on; with `room`, they begin with the header of a page.
-pub(super) struct Tail {
+pub(in crate::table) struct Tail {
     input: Input,
     at: u64,
     room: Option<Arc<AtomicU64>>,

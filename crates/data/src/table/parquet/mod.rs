@@ -1,20 +1,29 @@
 //! Parquet: row groups decoded on all cores for a table, or one piece of a row group at a time for blocks.
+//!
+//! ```text
+//! mod.rs     row groups, pieces of them, tables and blocks
+//! types.rs   what a column is
+//! column.rs  a column of a row group, decoded some rows at a time
+//! pages.rs   the bytes, the pages' claims held against reason
+//! ```
+
+mod column;
+mod pages;
+mod types;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
-    RowSelector,
-};
-use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy};
+use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::Length;
+use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::blocks::{MOST_BYTES, MOST_ROWS, Numbers, TableBlocks, batch_numbers};
+use self::column::Column;
+use self::pages::{Input, Pages};
+use self::types::Root;
+use super::blocks::{MOST_BYTES, MOST_ROWS, Numbers, TableBlocks};
 use super::cell::MissingTokens;
 use super::columnar::{FieldKind, Fields, Part};
-use super::pages::{Input, Pages};
 use super::read::{finish, guarded, keep, parallel, too_many_rows};
 use super::{MISSING, ReadOptions, Table};
 use crate::error::DataError;
@@ -71,8 +80,6 @@ struct Piece {
     /// Counted in the row group.
     first: usize,
     rows: usize,
-    /// All rows of the group.
-    whole: bool,
 }
 
 impl TableBlocks for ParquetBlocks {
@@ -95,6 +102,12 @@ impl TableBlocks for ParquetBlocks {
         finish(table, &self.options, self.starts[block] as usize)
     }
 
+    fn announce(&self, block: usize) {
+        if let Some(piece) = self.pieces.get(block) {
+            self.file.announce(piece.group);
+        }
+    }
+
     fn read_columns(&self, block: usize, columns: &[usize]) -> Result<Table, DataError> {
         let piece = self.piece(block)?;
         let Some(fields) = self.single_fields(columns) else { return Ok(keep(self.read(block)?, columns)) };
@@ -112,8 +125,9 @@ impl TableBlocks for ParquetBlocks {
         let piece = self.piece(block)?;
         let Some(places) = self.plain_places(columns) else { return Ok(false) };
         let mut going = true;
-        self.file.each_batch(piece, &places, BATCH_VALUES / places.len().max(1), |first, batch| {
-            going = batch_numbers(&batch).is_some_and(|numbers| visit(first, &numbers));
+        self.file.each_batch(piece, &places, BATCH_VALUES / places.len().max(1), |first, _, columns| {
+            let numbers: Vec<Numbers<'_>> = columns.iter().map(Column::numbers).collect();
+            going = visit(first, &numbers);
             Ok(going)
         })?;
         Ok(going)
@@ -154,22 +168,32 @@ impl ParquetBlocks {
 struct ParquetFile {
     name: String,
     input: Input,
-    metadata: ArrowReaderMetadata,
+    metadata: ParquetMetaData,
     fields: Fields,
+    /// How each of the fields is read.
+    roots: Vec<Root>,
     missing: MissingTokens,
 }
 
 impl ParquetFile {
     fn open(name: &str, input: Input, options: &ReadOptions) -> Result<ParquetFile, DataError> {
-        let load = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-        let metadata = guarded(name, "Parquet", || {
-            ArrowReaderMetadata::load(&input, load).map_err(|error| broken(name, &input, error))
+        let (metadata, roots) = guarded(name, "Parquet", || {
+            let reader = ParquetMetaDataReader::new().with_offset_index_policy(PageIndexPolicy::Optional);
+            let metadata = reader.parse_and_finish(&input).map_err(|error| broken(name, &input, error))?;
+            let roots = types::roots(metadata.file_metadata());
+            Ok((metadata, roots))
         })?;
-        let fields = Fields::choose(name, metadata.schema(), options)?;
+        let names = metadata.file_metadata().schema().get_fields().iter().map(|field| field.name());
+        let kind = |place: usize| match &roots[place] {
+            Ok(root) => Ok(root.kind),
+            Err(why) => Err(why.clone()),
+        };
+        let fields = Fields::choose(name, names, kind, options)?;
+        let roots = fields.places.iter().filter_map(|place| roots[*place].as_ref().ok().cloned()).collect();
         let missing = MissingTokens::new(&options.missing);
-        let file = ParquetFile { name: name.to_owned(), input, metadata, fields, missing };
+        let file = ParquetFile { name: name.to_owned(), input, metadata, fields, roots, missing };
         let mut rows = 0u64;
-        for group in file.metadata.metadata().row_groups() {
+        for group in file.metadata.row_groups() {
             let claim = u64::try_from(group.num_rows()).map_err(|_| file.broken("a row group has less than 0 rows"))?;
             rows = rows.saturating_add(claim);
             let start =
@@ -193,30 +217,24 @@ impl ParquetFile {
 
     /// The row groups that have rows.
     fn groups(&self) -> impl Iterator<Item = Piece> {
-        let groups = self.metadata.metadata().row_groups().iter().enumerate();
+        let groups = self.metadata.row_groups().iter().enumerate();
         groups
-            .map(|(group, about)| Piece { group, first: 0, rows: about.num_rows() as usize, whole: true })
+            .map(|(group, about)| Piece { group, first: 0, rows: about.num_rows() as usize })
             .filter(|piece| piece.rows > 0)
     }
 
     /// A row group in pieces that are not too large.
     fn cut(&self, group: Piece) -> Vec<Piece> {
-        let about = self.metadata.metadata().row_group(group.group);
-        let bytes: u64 = self.leaves().map(|leaf| about.columns().get(leaf).map_or(0, decoded_bytes)).sum();
+        let about = self.metadata.row_group(group.group);
+        let leaves = self.roots.iter().map(|root| root.leaf);
+        let bytes: u64 = leaves.map(|leaf| about.columns().get(leaf).map_or(0, decoded_bytes)).sum();
         let pieces = group.rows.div_ceil(MOST_ROWS).max(bytes.div_ceil(MOST_BYTES) as usize).clamp(1, group.rows);
         if pieces == 1 {
             return vec![group];
         }
         let rows = group.rows.div_ceil(pieces);
-        let piece = |first| Piece { group: group.group, first, rows: rows.min(group.rows - first), whole: false };
+        let piece = |first| Piece { group: group.group, first, rows: rows.min(group.rows - first) };
         (0..group.rows).step_by(rows).map(piece).collect()
-    }
-
-    /// The columns of the file that the chosen fields are made of.
-    fn leaves(&self) -> impl Iterator<Item = usize> {
-        let schema = self.metadata.parquet_schema();
-        (0..schema.num_columns())
-            .filter(|leaf| self.fields.places.binary_search(&schema.get_column_root_idx(*leaf)).is_ok())
     }
 
     /// The rows are a claim until they are read.
@@ -244,73 +262,102 @@ impl ParquetFile {
 
     /// A piece as columns.
     fn part(&self, piece: &Piece, places: &[usize]) -> Result<Part, DataError> {
-        let kind = |place: &usize| self.fields.places.binary_search(place).ok().map(|at| self.fields.kinds[at]);
-        let kinds: Vec<FieldKind> = places.iter().filter_map(kind).collect();
         self.check_size(piece.rows)?;
         let mut parts = Vec::new();
-        self.each_batch(piece, places, MOST_ROWS.min((1 << 22) / places.len().max(1)), |_, batch| {
-            parts.push(Part::of(&batch, &kinds, &self.missing)?);
+        self.each_batch(piece, places, MOST_ROWS.min((1 << 22) / places.len().max(1)), |_, rows, columns| {
+            let fields = columns.iter().map(|column| column.values(&self.missing)).collect::<Result<_, _>>()?;
+            parts.push(Part::new(rows, fields));
             Ok(true)
         })?;
         Ok(Part::join(parts))
     }
 
-    /// Calls `visit(row in the piece, its batch)` until it says that it has enough.
+    /// Calls `visit(row in the piece, rows, columns)` with some rows after the other until it says that it has enough.
     fn each_batch(
         &self,
         piece: &Piece,
         places: &[usize],
         rows: usize,
-        mut visit: impl FnMut(usize, RecordBatch) -> Result<bool, String>,
+        mut visit: impl FnMut(usize, usize, &[Column]) -> Result<bool, String>,
     ) -> Result<(), DataError> {
-        let mut row = 0;
+        let damaged = |error| broken(&self.name, &self.input, error);
+        let short = || self.broken("it has not the rows its footer promises; it is cut short or damaged");
         guarded(&self.name, "Parquet", || {
-            for batch in self.batches(piece, places, rows.clamp(64, piece.rows.max(64)))? {
-                let batch = batch.map_err(|error| broken(&self.name, &self.input, error))?;
-                let first = row;
-                row += batch.num_rows();
-                if row > piece.rows {
-                    break;
+            let mut columns = self.columns(piece.group, places)?;
+            for column in &mut columns {
+                if piece.first > 0 && column.skip(piece.first).map_err(damaged)? != piece.first {
+                    return Err(short());
                 }
-                if !visit(first, batch).map_err(|problem| self.broken(&problem))? {
+            }
+            let mut row = 0;
+            while row < piece.rows {
+                let count = rows.max(64).min(piece.rows - row);
+                for column in &mut columns {
+                    if column.read(count).map_err(damaged)? != count {
+                        return Err(short());
+                    }
+                }
+                if !visit(row, count, &columns).map_err(|problem| self.broken(&problem))? {
                     return Ok(());
                 }
+                row += count;
             }
-            match row == piece.rows {
-                true => Ok(()),
-                false => Err(self.broken("it has not the rows its footer promises; it is cut short or damaged")),
-            }
+            Ok(())
         })
     }
 
-    fn batches(&self, piece: &Piece, places: &[usize], rows: usize) -> Result<ParquetRecordBatchReader, DataError> {
+    /// The columns of these fields in a row group.
+    fn columns(&self, group: usize, places: &[usize]) -> Result<Vec<Column>, DataError> {
         self.input.check()?;
-        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
-        let pages = self.pages(piece.group, &mask);
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(pages, self.metadata.clone())
-            .with_row_groups(vec![piece.group])
-            .with_projection(mask)
-            .with_batch_size(rows);
-        if !piece.whole {
-            let rows = vec![RowSelector::skip(piece.first), RowSelector::select(piece.rows)];
-            builder = builder.with_row_selection(RowSelection::from(rows));
+        let root = |place: &usize| self.fields.places.binary_search(place).ok().map(|at| &self.roots[at]);
+        let roots: Vec<&Root> = places.iter().filter_map(root).collect();
+        let about = self.metadata.row_group(group);
+        if roots.iter().any(|root| root.leaf >= about.num_columns()) {
+            return Err(self.broken("a row group has fewer columns than the file; it is damaged"));
         }
-        builder.build().map_err(|error| broken(&self.name, &self.input, error))
+        let pages = Arc::new(self.pages(group, &roots));
+        let index = self.metadata.page_index_for_row_group(group);
+        let column = |root: &&Root| {
+            let chunk = about.column(root.leaf);
+            let pages = SerializedPageReader::new(
+                pages.clone(),
+                chunk,
+                about.num_rows().max(0) as usize,
+                index.page_locations(root.leaf).cloned(),
+            );
+            let pages = pages.map_err(|error| broken(&self.name, &self.input, error))?;
+            Ok(Column::new((*root).clone(), chunk.column_descr_ptr(), Box::new(pages)))
+        };
+        roots.iter().map(column).collect()
+    }
+
+    /// Neighbouring columns are announced together.
+    fn announce(&self, group: usize) {
+        let about = self.metadata.row_group(group);
+        let mut range = (0, 0);
+        for root in &self.roots {
+            let Some(column) = about.columns().get(root.leaf) else { return };
+            let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset()).max(0) as u64;
+            let end = start.saturating_add(column.compressed_size().max(0) as u64);
+            if start != range.1 {
+                self.input.announce(range.0, range.1 - range.0);
+                range.0 = start;
+            }
+            range.1 = end;
+        }
+        self.input.announce(range.0, range.1 - range.0);
     }
 
     /// The bytes of a row group.
-    fn pages(&self, group: usize, mask: &ProjectionMask) -> Pages {
-        let metadata = self.metadata.metadata();
-        let index = metadata.page_index_for_row_group(group);
+    fn pages(&self, group: usize, roots: &[&Root]) -> Pages {
+        let index = self.metadata.page_index_for_row_group(group);
         let mut starts = HashSet::new();
         let mut size = 0u64;
-        for (column, about) in metadata.row_group(group).columns().iter().enumerate() {
-            if !mask.leaf_included(column) {
-                continue;
-            }
+        for root in roots {
+            let about = self.metadata.row_group(group).column(root.leaf);
             size = size.saturating_add(about.compressed_size().max(0) as u64);
-            if let Some(index) = index.offset_index(column) {
-                let pages = index.page_locations().iter().map(|page| page.offset);
+            if let Some(pages) = index.page_locations(root.leaf) {
+                let pages = pages.iter().map(|page| page.offset);
                 let dictionary = [about.dictionary_page_offset(), Some(about.data_page_offset())];
                 let all = pages.chain(dictionary.into_iter().flatten());
                 starts.extend(all.filter_map(|offset| u64::try_from(offset).ok()));
