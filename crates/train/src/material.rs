@@ -52,6 +52,8 @@ pub enum TargetForm {
     Values(usize),
     /// One of so many classes.
     Classes(usize),
+    /// The share of each of so many classes.
+    Shares(usize),
 }
 
 impl Material {
@@ -101,6 +103,7 @@ impl Loaded {
             Kind::I32 => return Err(wrong("whole numbers as inputs need an embedding, which no model has yet")),
         };
         let target = match y.kind {
+            Kind::F32 if !y.labels.is_empty() => TargetForm::Shares(y.width()),
             Kind::F32 => TargetForm::Values(y.width()),
             Kind::I32 if y.shape.is_empty() && !y.labels.is_empty() => TargetForm::Classes(y.labels.len()),
             Kind::I32 | Kind::U8 => return Err(wrong("its target is neither numbers nor a class")),
@@ -128,7 +131,7 @@ impl Form {
     pub fn outputs(&self) -> usize {
         match self.target {
             TargetForm::Values(width) => width,
-            TargetForm::Classes(classes) => classes,
+            TargetForm::Classes(classes) | TargetForm::Shares(classes) => classes,
         }
     }
 

@@ -98,7 +98,7 @@ impl Settings {
         self.model_for(Device::Cpu, data.width, data.outputs())?;
         self.check_memory(data)?;
         match (&self.loss, data.target) {
-            (Loss::CrossEntropy { .. }, TargetForm::Classes(_)) => Ok(()),
+            (Loss::CrossEntropy { .. }, TargetForm::Classes(_) | TargetForm::Shares(_)) => Ok(()),
             (Loss::Bce { .. }, TargetForm::Values(_)) if task == Task::Binary => Ok(()),
             (Loss::Mse | Loss::Mae | Loss::Huber { .. }, TargetForm::Values(_)) if task == Task::Regression => Ok(()),
             (loss, _) => {

@@ -43,7 +43,7 @@ pub fn plan_step(
         Some((scale, shift)) => input("x", Some(form.width), DType::U8).to_f32() * scale as f64 + shift as f64,
     };
     let y = match form.target {
-        TargetForm::Values(width) => input("y", Some(width), DType::F32),
+        TargetForm::Values(width) | TargetForm::Shares(width) => input("y", Some(width), DType::F32),
         TargetForm::Classes(_) => input("y", None, DType::I32),
     };
     let loss = settings.loss.apply(&model.forward(&x), &y);
