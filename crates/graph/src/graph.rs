@@ -122,16 +122,26 @@ impl Part {
     }
 }
 
-/// Patterns of parameter names that must not be trained: `"encoder.*"` or an exact name.
-#[derive(Clone, Debug, Default)]
-pub struct Frozen(pub Vec<String>);
+/// Names by pattern: exact ones, and such as `"encoder.*"` or `"*.bias"`, where `*` stands for anything.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Names(pub Vec<String>);
 
-impl Frozen {
+impl Names {
     pub fn covers(&self, name: &str) -> bool {
-        self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => name == pattern,
-        })
+        self.0.iter().any(|pattern| Names::covered(pattern, name))
+    }
+
+    /// Whether one pattern covers a name.
+    pub fn covered(pattern: &str, name: &str) -> bool {
+        let Some((start, rest)) = pattern.split_once('*') else { return name == pattern };
+        let Some(mut name) = name.strip_prefix(start) else { return false };
+        let (between, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // the first place of each piece leaves the most for the others
+        for piece in between.split('*') {
+            let Some(at) = name.find(piece) else { return false };
+            name = &name[at + piece.len()..];
+        }
+        name.ends_with(end)
     }
 }
 
@@ -150,7 +160,7 @@ pub(crate) struct Inner {
     scopes: Vec<String>,
     /// Lines that ops are attributed to instead of their own; the outermost counts.
     callers: Vec<(&'static str, u32)>,
-    frozen: Frozen,
+    frozen: Names,
     mode: Mode,
     random_streams: u32,
     pub rules: Vec<Rule>,
@@ -178,7 +188,7 @@ impl Graph {
             same: HashMap::new(),
             scopes: Vec::new(),
             callers: Vec::new(),
-            frozen: Frozen::default(),
+            frozen: Names::default(),
             mode,
             random_streams: 0,
             rules: Vec::new(),
@@ -189,9 +199,14 @@ impl Graph {
         self.0.borrow().mode
     }
 
-    /// Parameters declared after this call and covered by `frozen` are not trained.
-    pub fn freeze(&self, frozen: Frozen) {
+    /// Parameters declared after this call and covered by `frozen` are not trained, and layers do not move states that are.
+    pub fn freeze(&self, frozen: Names) {
         self.0.borrow_mut().frozen = frozen;
+    }
+
+    /// Whether a parameter or state of this name must stay as it is.
+    pub fn is_frozen(&self, name: &str) -> bool {
+        self.0.borrow().frozen.covers(name)
     }
 
     /// A tensor of f32 that is given anew for each step.

@@ -25,7 +25,7 @@ mod verify;
 
 pub use dtype::DType;
 pub use error::{Place, TraceError};
-pub use graph::{Caller, Frozen, Graph, Leaf, LeafKind, Mode, Node, NodeId, Part, Scope, Seen};
+pub use graph::{Caller, Graph, Leaf, LeafKind, Mode, Names, Node, NodeId, Part, Scope, Seen};
 pub use init::Init;
 pub use ops::convolve::Convolution;
 pub use ops::{Op, Reduction, Vjp};

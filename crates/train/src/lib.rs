@@ -13,6 +13,7 @@
 //! walk.rs        feeding it and watching every result
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
 //! run.rs         a whole run: fit, refit, judge, save, resume
+//! pretrained.rs  weights of another program, by name
 //! predictor.rs   outputs of a model in large batches
 //! metrics.rs     how good they are
 //! events.rs      what happens, for whoever listens
@@ -35,6 +36,7 @@ mod memory;
 mod metrics;
 mod model;
 mod predictor;
+mod pretrained;
 mod problem;
 mod report;
 mod room;
@@ -60,6 +62,7 @@ pub use material::{Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
 pub use predictor::Predictor;
+pub use pretrained::{Matching, Pretrained, Taken};
 pub use problem::{
     BYTES_NOTE, FROM_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, larger_than_memory,
     open_pictures, read_options,
