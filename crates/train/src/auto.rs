@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
 use crate::problem::{Input, Problem, RowsFrom, count};
-use crate::{Device, Settings, TrainError};
+use crate::{Device, Settings, TrainError, Transfer};
 
 /// One decision, for people: printed in one line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ impl Choice {
 const REFIT_ROWS: usize = 100_000;
 /// Steps between two validations, at least.
 const STEPS_PER_VALIDATION: usize = 100;
+/// Of the usual rate, for weights that another training has found.
+const FINE: f64 = 0.1;
 const AS_TOLD: &str = "as told";
 
 /// All settings of a run on this problem, with a line for each.
@@ -86,6 +88,8 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         (Some(lr), _) => lr,
         // another optimiser wants another rate
         (None, Some(told)) => told.default_rate(),
+        // what is known already is not to be swept away
+        (None, None) if wishes.weights.is_some() => base.lr * FINE,
         (None, None) => base.lr,
     };
     let batch_size = wishes.batch_size.unwrap_or(base.batch_size);
@@ -114,7 +118,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         let problem = "--refit needs validation rows to find the number of epochs; give --validation";
         return Err(TrainError::Setting(problem.to_owned()));
     }
-    let settings = Settings {
+    let mut settings = Settings {
         network,
         row: Some(row),
         hidden,
@@ -134,10 +138,13 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         average,
         refit,
         seed: wishes.seed.unwrap_or(0),
+        transfer: Transfer::default(),
     };
     settings.check(&problem.train.form(), problem.task)?;
 
     let form = problem.train.form();
+    let (transfer, transferred) = Transfer::choose(wishes, &settings, &form)?;
+    settings.transfer = transfer;
     let described = match settings.network {
         Network::Mlp => {
             let sizes: Vec<String> = settings.sizes(form.width, form.outputs()).iter().map(usize::to_string).collect();
@@ -151,7 +158,8 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     say("network", format!("{described}, {parameters} parameters"), told, base.why_hidden);
     say("loss", settings.loss.name().to_owned(), wishes.loss.is_some(), "fits the task");
     let rate = format!("{}, learning rate {}", optimizer_name(&settings), settings.lr);
-    say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), base.why_rate);
+    let why_rate = if wishes.weights.is_some() { "fine steps, for weights that know something" } else { base.why_rate };
+    say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), why_rate);
     say("schedule", settings.schedule.name().to_owned(), wishes.schedule.is_some(), base.why_schedule);
     say("batch", settings.batch_size.to_string(), wishes.batch_size.is_some(), base.why_batch);
     let length = format!("{} of {} steps", count(settings.epochs), count(steps));
@@ -188,6 +196,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     for (what, value) in extras.into_iter().flatten() {
         say(what, value, true, "");
     }
+    choices.extend(transferred);
     Ok((settings, choices))
 }
 

@@ -13,6 +13,7 @@ use crate::events::{Divergence, Event, Listener};
 use crate::fill::Filler;
 use crate::predictor::Predictor;
 use crate::step::{Batches, EpochSteps, tables};
+use crate::transfer::Start;
 use crate::walk::{Bringer, Seen, Trouble, View, Walk};
 use crate::weights::Weights;
 use crate::{Engine, LoaderReport, Machine, Material, Metrics, Settings, TrainError};
@@ -110,6 +111,14 @@ impl<'a> Fit<'a> {
             Material::Loaded(loaded) => Some(loaded.loader(rows.len(), settings.seed, 0, 0)?),
         };
         Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress })
+    }
+
+    /// Takes over the weights of another training.
+    pub(crate) fn begin_with(&mut self, start: &Start) -> Result<(), TrainError> {
+        start.load(self.engine.memory_mut(), &self.predictor.parameters())?;
+        self.engine.send_out()?;
+        self.good.read_from(self.engine.memory(), false);
+        Ok(())
     }
 
     pub fn progress(&self) -> &Progress {

@@ -5,6 +5,7 @@
 //! problem.rs     a source, read, split and encoded
 //! auto.rs        everything that was left open, chosen with a reason
 //! settings.rs    the outcome: all that decides the numbers
+//! transfer.rs    what is taken over from another training
 //! step.rs        the compiled step of a data set
 //! engine.rs      where it runs: processor or GPU
 //! trial.rs       which of them, if that is left open
@@ -44,6 +45,7 @@ mod run;
 mod settings;
 mod step;
 mod tensors;
+mod transfer;
 mod trial;
 mod walk;
 mod weights;
@@ -71,3 +73,4 @@ pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
 pub use settings::Settings;
 pub use step::{Arrival, plan_step};
+pub use transfer::{Rate, Transfer};

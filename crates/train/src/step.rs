@@ -3,7 +3,7 @@
 use citius_cpu::Inputs;
 use citius_cuda::Precision;
 use citius_data::{Features, Target};
-use citius_graph::{DType, Graph, Init, Mode};
+use citius_graph::{DType, Graph, Init, Mode, Names};
 use citius_nn::{Learning, LossScaling, Module};
 use citius_plan::{Plan, compile};
 
@@ -31,6 +31,7 @@ pub fn plan_step(
     updates: usize,
 ) -> Result<Plan, TrainError> {
     let g = Graph::with_mode(Mode::Train);
+    g.freeze(Names(settings.transfer.freeze.clone()));
     let rows = (arrival == Arrival::Gathered).then(|| g.input_of("rows", &[batch], DType::I32));
     let input = |name: &str, width: Option<usize>, dtype: DType| {
         let height = if rows.is_some() { form.rows } else { batch };
@@ -67,9 +68,11 @@ pub(crate) fn average_name(parameter: &str) -> String {
 }
 
 fn learning(settings: &Settings, updates: usize) -> Learning {
+    let rates: Vec<(&str, f64)> = settings.transfer.rates.iter().map(|r| (r.pattern.as_str(), r.factor)).collect();
     Learning::new(settings.optimizer.clone(), settings.lr)
         .schedule(settings.schedule.clone().over(updates))
         .clip(settings.clip)
+        .rates(&rates)
         .accumulate(settings.accumulate)
         .scaling((settings.precision == Precision::Fp16).then(LossScaling::default))
 }
