@@ -20,9 +20,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     compare(&folder, "encoder", |x, sizes, heads| {
         let inner = sizes.shapes().get("layers.0.linear1.bias").map_or(2048, |shape| shape[0]);
         let layers = sizes.shapes().keys().filter(|name| name.ends_with("linear1.bias")).count();
-        let layer = TransformerEncoderLayer::new("", x.dims()[2], heads).feedforward(inner);
-        // tokens first in PyTorch
-        TransformerEncoder::new("", layer, layers).forward(&x.transpose(&[1, 0, 2])).transpose(&[1, 0, 2])
+        // tokens first, PyTorch's default
+        let layer = TransformerEncoderLayer::new("", x.dims()[2], heads).feedforward(inner).batch_first(false);
+        TransformerEncoder::new("", layer, layers).forward(x)
     })
 }
 

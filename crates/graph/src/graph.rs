@@ -3,6 +3,8 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::rc::Rc;
 
+use crate::limits::Limit;
+use crate::mixing::Mixed;
 use crate::ops::custom::Rule;
 use crate::ops::{Op, OpKey};
 use crate::{DType, Init, Place, Shape, Tensor, TraceError};
@@ -164,6 +166,9 @@ pub(crate) struct Inner {
     mode: Mode,
     random_streams: u32,
     pub rules: Vec<Rule>,
+    pub warnings: Vec<TraceError>,
+    pub limits: Vec<Limit>,
+    pub mixed: Vec<Mixed>,
 }
 
 impl Default for Graph {
@@ -192,6 +197,9 @@ impl Graph {
             mode,
             random_streams: 0,
             rules: Vec::new(),
+            warnings: Vec::new(),
+            limits: Vec::new(),
+            mixed: Vec::new(),
         })))
     }
 
@@ -403,6 +411,18 @@ impl Graph {
         }
     }
 
+    /// What is allowed, and yet hardly meant.
+    pub fn warnings(&self) -> Vec<TraceError> {
+        self.0.borrow().warnings.clone()
+    }
+
+    pub(crate) fn warn(&self, warning: TraceError) {
+        let mut inner = self.0.borrow_mut();
+        if !inner.warnings.contains(&warning) {
+            inner.warnings.push(warning);
+        }
+    }
+
     /// Records an op, or finds the equal one that is there already.
     #[track_caller]
     pub(crate) fn add(&self, op: Op, inputs: &[NodeId], shape: Shape, dtype: DType) -> Tensor {
@@ -467,6 +487,12 @@ impl Graph {
         inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, seen, part });
         drop(inner);
         t
+    }
+
+    /// The line and layer of the caller.
+    #[track_caller]
+    pub(crate) fn place_here(&self) -> Place {
+        self.place(Location::caller())
     }
 
     fn place(&self, at: &'static Location<'static>) -> Place {

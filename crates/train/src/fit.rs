@@ -129,6 +129,13 @@ impl<'a> Fit<'a> {
         self.engine.memory()
     }
 
+    /// What is allowed in the model, and yet hardly meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let batches = self.steps.full.as_ref().or(self.steps.last.as_ref());
+        let plan = batches.map(|b| self.engine.plan(b.plan));
+        plan.map_or(Vec::new(), |plan| plan.warnings.iter().map(ToString::to_string).collect())
+    }
+
     /// Where the steps run.
     pub fn engine(&self) -> &Engine {
         &self.engine

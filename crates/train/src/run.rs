@@ -239,6 +239,9 @@ impl Run<'_> {
         state: &mut State,
         resumed: Option<&(PathBuf, State, Tensors)>,
     ) -> Result<EpochEnd, TrainError> {
+        for message in fit.warnings() {
+            self.log.on(&Event::Warning { message });
+        }
         if let Some((directory, saved, tensors)) = resumed {
             saved.restore(directory, tensors, fit)?;
             self.log.on(&Event::Resumed { epoch: saved.progress.epoch, step: saved.progress.step });

@@ -14,6 +14,8 @@ pub fn cross_entropy(logits: &Tensor, classes: &Tensor, label_smoothing: f64, cl
         return logits.mean_all();
     }
     let (n, c) = (logits.dims()[0], logits.dims()[1]);
+    g.limit(classes, "class", c);
+    g.warn_of_mixed_rows(logits);
     let lse = logits.log_sum_exp(1); // [n,1]
     let one_hot = classes.to_f32().reshape(&[n, 1]).eq(&g.iota(c)); // [n,c]
     let (hit, rest) = (1.0 - label_smoothing, label_smoothing / c as f64);
