@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -169,6 +170,10 @@ pub(crate) struct Inner {
     pub warnings: Vec<TraceError>,
     pub limits: Vec<Limit>,
     pub mixed: Vec<Mixed>,
+    /// Nodes that are computed again for the gradient; in order, none within another.
+    pub segments: Vec<Range<NodeId>>,
+    pub segments_open: usize,
+    pub save_memory: bool,
 }
 
 impl Default for Graph {
@@ -200,6 +205,9 @@ impl Graph {
             warnings: Vec::new(),
             limits: Vec::new(),
             mixed: Vec::new(),
+            segments: Vec::new(),
+            segments_open: 0,
+            save_memory: false,
         })))
     }
 

@@ -10,6 +10,7 @@
 //! assert_eq!(dw.shape().dims(), [10, 1]);
 //! ```
 
+mod again;
 mod derivative;
 mod dtype;
 mod dump;

@@ -33,7 +33,7 @@ pub struct OutOfRange {
     pub value: i32,
     pub row: usize,
     pub column: usize,
-    pub limit: Limit,
+    pub limit: Box<Limit>,
 }
 
 impl Limit {
@@ -48,7 +48,12 @@ impl Limit {
             let end = self.columns.end.min(all.len());
             let own = all.get(self.columns.start..end).unwrap_or_default();
             if let Some(at) = own.iter().position(|&value| value as u32 as usize >= self.below) {
-                return Err(OutOfRange { value: own[at], row, column: self.columns.start + at, limit: self.clone() });
+                return Err(OutOfRange {
+                    value: own[at],
+                    row,
+                    column: self.columns.start + at,
+                    limit: Box::new(self.clone()),
+                });
             }
         }
         Ok(())

@@ -32,7 +32,7 @@ impl TransformerEncoder {
         let _line = x.graph().called_here();
         let h = (0..self.count).fold(x.clone(), |h, i| {
             let path = under(&self.path, &format!("layers.{i}"));
-            self.layer.at(path).encode(&h, masks)
+            x.graph().may_recompute(|| self.layer.at(path).encode(&h, masks))
         });
         if !self.norm {
             return h;
@@ -84,7 +84,7 @@ impl TransformerDecoder {
         let _line = target.graph().called_here();
         let h = (0..self.count).fold(target.clone(), |h, i| {
             let path = under(&self.path, &format!("layers.{i}"));
-            self.layer.at(path).decode(&h, memory, own, across)
+            target.graph().may_recompute(|| self.layer.at(path).decode(&h, memory, own, across))
         });
         if self.norm { LayerNorm::new(under(&self.path, "norm"), self.layer.width()).forward(&h) } else { h }
     }
