@@ -131,6 +131,15 @@ struct ModelArgs {
     /// Decay of a running average of the weights, used in their place; 0 for none
     #[arg(long, value_name = "DECAY", allow_negative_numbers = true)]
     average: Option<f64>,
+    /// Share of the run after which a plain average of the weights begins, used in their place (SWA), such as 0.75; 0 for none
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    swa: Option<f64>,
+    /// Compute blocks of the network again on the way back instead of keeping their values [default: where memory is short]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    recompute: Option<bool>,
+    /// Memory for what a step computes [default: what the device has]
+    #[arg(long, value_name = "2GiB")]
+    step_memory: Option<Bytes>,
     /// Train anew on all rows once the best number of epochs is known
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     refit: Option<bool>,
@@ -215,6 +224,9 @@ impl WishArgs {
             epochs: m.epochs,
             patience: m.patience,
             average: m.average,
+            swa: m.swa,
+            recompute: m.recompute,
+            step_memory: m.step_memory,
             refit: m.refit,
             seed: m.seed,
             weights: m.weights.clone(),

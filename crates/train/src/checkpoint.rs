@@ -218,6 +218,8 @@ pub(crate) mod tests {
             refit: false,
             seed: 5,
             transfer: Default::default(),
+            recompute: false,
+            swa: None,
         }
     }
 

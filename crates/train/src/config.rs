@@ -109,6 +109,12 @@ wishes! {
     patience: usize,
     /// Decay of the running average of the weights; 0 for none.
     average: f64,
+    /// Share of the run after which a plain average of the weights begins, used in their place; 0 for none.
+    swa: f64,
+    /// Compute blocks of the network again on the way back instead of keeping their values; open: where memory is short.
+    recompute: bool,
+    /// Memory for what a step computes.
+    step_memory: Bytes,
     /// Train anew on all rows once the best number of epochs is known.
     refit: bool,
     seed: u64,

@@ -290,7 +290,7 @@ impl<'a> Fit<'a> {
         (p.epoch, p.in_epoch, p.loss_sum, p.loss_rows) = (p.epoch + 1, 0, 0.0, 0);
         let epoch = p.epoch;
         listener.on(&Event::EpochEnded { epoch, loss, lr: seen.lr, grad_norm: seen.grad_norm, seconds });
-        let average = self.settings.average.is_some();
+        let average = self.settings.average.is_some() || self.settings.swa.is_some();
         self.good.read_from(self.engine.memory(), average);
         let validated = match self.data.validation {
             Some(rows) if epoch.is_multiple_of(self.settings.validate_every) || epoch == self.epochs => {

@@ -50,6 +50,9 @@ pub struct Matching {
     pub fresh: Vec<String>,
 }
 
+/// Shape and values of a tensor.
+pub type Numbers = (Vec<usize>, Vec<f32>);
+
 /// What a file gave.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
@@ -92,7 +95,7 @@ impl Pretrained {
     }
 
     /// Shape and numbers of a tensor of the file, converted to f32.
-    pub fn tensor(&self, name: &str) -> Result<Option<(Vec<usize>, Vec<f32>)>, TrainError> {
+    pub fn tensor(&self, name: &str) -> Result<Option<Numbers>, TrainError> {
         let Some(shape) = self.shapes.get(name) else { return Ok(None) };
         let view = self.parsed()?;
         let view = view.tensor(name).map_err(|e| self.damaged(&e))?;

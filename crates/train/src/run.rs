@@ -16,7 +16,7 @@ use crate::checkpoint::{Search, State};
 use crate::events::{Event, Listener, Rows};
 use crate::fit::{EpochEnd, Fit, FitData};
 use crate::predictor::Predictor;
-use crate::room::in_pieces;
+use crate::room::{Asked, in_room};
 use crate::tensors::Tensors;
 use crate::transfer::Start;
 use crate::trial::{Decision, Job};
@@ -123,11 +123,13 @@ impl Training {
         let mut choices = [&self.choices[..], &[decision.choice]].concat();
         let mut settings = self.settings.clone();
         // a run that goes on has its pieces
-        if let (Some(gpu), None) = (&decision.gpu, &self.resumed)
-            && let Some((smaller, choice)) = in_pieces(&settings, &self.problem.train, gpu, cuda)?
-        {
-            settings = smaller;
-            choices.push(choice);
+        if self.resumed.is_none() {
+            let asked = Asked { limit: self.wishes.step_memory.map(|bytes| bytes.0), recompute: self.wishes.recompute };
+            let gpu = decision.gpu.as_deref().map(|gpu| (gpu, cuda));
+            if let Some((fitted, choice)) = in_room(&settings, &self.problem.train, gpu, asked)? {
+                settings = fitted;
+                choices.push(choice);
+            }
         }
         let out = match (&self.resumed, &options.out) {
             (Some((directory, ..)), _) => directory.clone(),

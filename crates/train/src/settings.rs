@@ -46,6 +46,12 @@ pub struct Settings {
     pub seed: u64,
     #[serde(default)]
     pub transfer: Transfer,
+    /// Blocks of the network are computed again on the way back instead of being kept.
+    #[serde(default)]
+    pub recompute: bool,
+    /// The share of a run after which the plain average of the weights begins that is used in place of the weights themselves.
+    #[serde(default)]
+    pub swa: Option<f64>,
 }
 
 impl Settings {
