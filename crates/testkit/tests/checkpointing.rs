@@ -68,8 +68,9 @@ fn same(name: &str, model: &dyn Fn(&Graph) -> Tensor, y: &[usize], classes: usiz
 
 #[test]
 fn residual_blocks_with_batch_norm() {
+    // sixteen values a channel at the end: batch norm over three or so magnifies rounding
     let net = ResNet { inputs: 1, outputs: 3, depth: Depth::Eighteen, stem: Stem::Cifar, width: 2 };
-    same("resnet", &|g| net.forward(&g.input("x", &[3, 1, 8, 8])), &[3], 3);
+    same("resnet", &|g| net.forward(&g.input("x", &[4, 1, 12, 12])), &[4], 3);
     let net = Vgg { inputs: 1, outputs: 3, channels: vec![2, 3], dropout: 0.2 };
     same("vgg", &|g| net.forward(&g.input("x", &[4, 1, 8, 8])), &[4], 3);
 }
