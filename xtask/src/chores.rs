@@ -18,6 +18,12 @@ pub static CHORES: &[Chore] = &[
         run: |words| script("golden/make.py", words),
     },
     Chore {
+        name: "pretrained",
+        takes: "[--python P]",
+        does: "torchvision's ResNet-18 and an nn.TransformerEncoder, their weights loaded here, beside PyTorch; needs torchvision",
+        run: pretrained,
+    },
+    Chore {
         name: "bench",
         takes: "[--python P] --peers DIR …",
         does: "Citius beside PyTorch and JAX; writes bench/RESULTS.md",
@@ -44,6 +50,13 @@ fn ci(_: &[String]) -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["test", "--workspace"])
+}
+
+/// Files of full size, written by PyTorch, and the example that reads them.
+fn pretrained(words: &[String]) -> Result<(), String> {
+    let folder = root().join("target/pretrained").display().to_string();
+    script("golden/pretrained.py", &[words, &["--full".to_owned(), folder.clone()]].concat())?;
+    cargo(&["run", "--release", "-p", "citius", "--example", "04_weights_from_pytorch", &folder])
 }
 
 fn bench(words: &[String]) -> Result<(), String> {

@@ -39,7 +39,7 @@ pub mod prelude {
     };
     pub use citius_plan::{Plan, compile};
     pub use citius_train::{
-        Device, Event, Fit, FitData, Listener, LoadingOptions, Machine, Material, Metrics, Predictor, Problem, Report,
-        RunOptions, SavedModel, Settings, Silent, TrainError, Training, Wishes,
+        Device, Event, Fit, FitData, Listener, LoadingOptions, Machine, Material, Metrics, Predictor, Pretrained,
+        Problem, Report, RunOptions, SavedModel, Settings, Silent, TrainError, Training, Wishes,
     };
 }

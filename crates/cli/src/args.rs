@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use citius_cpu::{Isa, Options};
 use citius_data::OnError;
 use citius_nn::{Activation, ByName, Loss, Network, OptimizerConfig, ScheduleConfig};
-use citius_train::{Bytes, Device, Precision, Wishes, Workers};
+use citius_train::{Bytes, Device, Precision, Rate, Wishes, Workers};
 use clap::Args;
 
 use crate::bench::IsaName;
@@ -131,12 +131,37 @@ struct ModelArgs {
     /// Decay of a running average of the weights, used in their place; 0 for none
     #[arg(long, value_name = "DECAY", allow_negative_numbers = true)]
     average: Option<f64>,
+    /// Share of the run after which a plain average of the weights begins, used in their place (SWA), such as 0.75; 0 for none
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    swa: Option<f64>,
+    /// Compute blocks of the network again on the way back instead of keeping their values [default: where memory is short]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    recompute: Option<bool>,
+    /// Memory for what a step computes [default: what the device has]
+    #[arg(long, value_name = "2GiB")]
+    step_memory: Option<Bytes>,
     /// Train anew on all rows once the best number of epochs is known
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     refit: Option<bool>,
     /// Seed of everything random [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Begin with the weights of a safetensors file (PyTorch's names) or of a run's directory; the last layer is made anew
+    /// where its size differs
+    #[arg(long, value_name = "FILE|DIR")]
+    weights: Option<PathBuf>,
+    /// Tensors of that file to leave out: names, or patterns with *
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    ignore: Option<Vec<String>>,
+    /// Make the last layer anew even where the file's fits
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    new_head: Option<bool>,
+    /// What stays as it is: names, patterns such as layer1.*, or body for all but the last layer
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    freeze: Option<Vec<String>>,
+    /// Parts that learn slower or faster, with a factor of the learning rate: conv1.*=0.1,layer1.*=0.3
+    #[arg(long, value_name = "NAME=FACTOR,…", value_delimiter = ',')]
+    rates: Option<Vec<Rate>>,
 }
 
 #[derive(Args, Clone, Copy)]
@@ -199,8 +224,16 @@ impl WishArgs {
             epochs: m.epochs,
             patience: m.patience,
             average: m.average,
+            swa: m.swa,
+            recompute: m.recompute,
+            step_memory: m.step_memory,
             refit: m.refit,
             seed: m.seed,
+            weights: m.weights.clone(),
+            ignore: m.ignore.clone(),
+            new_head: m.new_head,
+            freeze: m.freeze.clone(),
+            rates: m.rates.clone(),
             device: self.machine.device,
             precision: self.machine.precision,
             ..d.reading.wishes()

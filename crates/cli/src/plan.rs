@@ -38,6 +38,9 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     line(Sink::Stdout, "");
     line(Sink::Stdout, &format!("{}: the step of {batch} rows, {} times an epoch", model.describe(), count(steps)));
     line(Sink::Stdout, "");
+    for warning in &plan.warnings {
+        line(Sink::Stdout, &format!("warning: {warning}"));
+    }
     line(Sink::Stdout, plan.to_string().trim_end());
     if let Device::Cuda(index) = device {
         let (name, chip) = gpu(index)?;

@@ -38,6 +38,7 @@ const EXAMPLES: &str = "Examples:
   citius train data.txt --train-rows train.txt --test-rows test.txt --json
   citius train mnist/ --batch-size 256
   citius train mnist/ --device cuda
+  citius train flowers/ --model resnet-18 --size 224 --weights resnet18.safetensors --freeze body
   citius train --resume runs/houses-1";
 
 pub fn run(args: &TrainArgs) -> Result<Done, Failure> {

@@ -229,3 +229,26 @@ fn a_reader_that_has_seen_enough() {
         assert_eq!((done.code, done.err.as_str()), (0, ""), "{words}");
     }
 }
+
+/// By flags and by a settings file: the same numbers.
+#[test]
+fn weights_of_another_run_are_taken_over() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.works("train houses.csv --target price --epochs 3 --hidden 8 --out first");
+    let flags = "--weights first --freeze 0.* --rates 3.*=0.5 --swa 0.5";
+    let ran = folder.works(&format!("train houses.csv --target price --epochs 3 --hidden 8 --out second {flags}"));
+    for said in ["4 of 4 tensors from first", "numbers stay as they are", "3.* × 0.5", "plain average", "fine steps"] {
+        assert!(ran.out.contains(said), "{said}: {}", ran.out);
+    }
+    let toml = "target = \"price\"\nepochs = 3\nhidden = [8]\nweights = \"first\"\nfreeze = [\"0.*\"]\nrates = [\"3.*=0.5\"]\nswa = 0.5\n";
+    folder.write("settings.toml", toml);
+    folder.works("train houses.csv --config settings.toml --out third");
+    let weights = |run: &str| fs::read(folder.path(run).join("model.safetensors")).unwrap();
+    assert!(weights("second") == weights("third") && weights("second") != weights("first"));
+
+    let problem = folder.fails(1, "train houses.csv --target price --hidden 9 --weights first");
+    assert!(problem.contains("0.weight is [8,2] there and [9,2] here"), "{problem}");
+    assert!(folder.fails(2, "train houses.csv --freeze nothing.*").contains("no tensor of the network"));
+    assert!(folder.fails(2, "train houses.csv --rates 0.weight").contains("such as layer1.*=0.1"));
+}

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use citius_graph::{DType, LeafKind, Shape};
+use citius_graph::{DType, LeafKind, OutOfRange, Shape};
 use citius_plan::{Buffer, Plan, Storage};
 
 use crate::copies::{self, Copies, Own};
@@ -34,6 +34,8 @@ pub struct Options {
 pub enum CpuError {
     #[error("input \"{name}\" has {found} {found_type} values, the step was compiled for {expected} {expected_type}")]
     Input { name: String, found: usize, found_type: DType, expected: usize, expected_type: DType },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     #[error("\"{name}\" is {found} in this memory, the step was compiled for {expected}")]
     Leaf { name: String, found: Shape, expected: Shape },
     #[error("{0} threads are more than the {MOST_THREADS} that an executable can use")]
@@ -207,6 +209,9 @@ impl Executable {
                         expected: elements,
                         expected_type: buffer.dtype,
                     });
+                }
+                for limit in self.plan.limits.iter().filter(|limit| limit.input == *name) {
+                    limit.check(inputs.whole_numbers(name))?;
                 }
                 self.pointers[id] = pointer as *mut u8;
                 if self.pointers[id] != before {

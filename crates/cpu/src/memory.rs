@@ -147,6 +147,12 @@ impl Memory {
         self.joined(name, |leaf| self.get(leaf))
     }
 
+    /// The shape that the user sees.
+    pub fn shape_of(&self, name: &str) -> Option<Vec<usize>> {
+        let (dims, seen, _) = self.pieces(name)?;
+        Some(seen.map_or(dims, |seen| seen.dims.clone()))
+    }
+
     /// As [`Memory::user_view`], of values that are stored elsewhere as they would be here; `stored` finds those of a leaf.
     pub fn joined<'a>(&self, name: &str, stored: impl Fn(&str) -> Option<&'a [f32]>) -> Option<(Vec<usize>, Vec<f32>)> {
         let (dims, seen, pieces) = self.pieces(name)?;

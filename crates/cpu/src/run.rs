@@ -94,6 +94,14 @@ impl<'a> Inputs<'a> {
         self
     }
 
+    /// The data of an i32 input; none where there is no such one.
+    pub fn whole_numbers(&self, name: &str) -> &'a [i32] {
+        match self.entries.iter().find(|e| e.0 == name) {
+            Some((_, Data::I32(data))) => data,
+            _ => &[],
+        }
+    }
+
     /// (pointer, elements, dtype)
     pub fn find(&self, name: &str) -> Option<(*const u8, usize, DType)> {
         let data = self.entries.iter().find(|e| e.0 == name)?.1;

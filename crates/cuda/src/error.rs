@@ -1,4 +1,4 @@
-use citius_graph::DType;
+use citius_graph::{DType, OutOfRange};
 
 /// What keeps a plan from running on a GPU.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,8 @@ pub enum CudaError {
     OutOfMemory { what: &'static str, needed: usize, free: usize, total: usize },
     #[error("input \"{name}\" has {found} {found_type} values, the step was compiled for {expected} {expected_type}")]
     Input { name: String, found: usize, found_type: DType, expected: usize, expected_type: DType },
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
     #[error("\"{0}\" is missing from this memory: call admit() with the plan first")]
     Missing(String),
     #[error("this plan breaks its own rules: {0}")]

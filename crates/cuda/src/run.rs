@@ -125,6 +125,9 @@ impl Executable {
                     expected_type: input.dtype,
                 });
             }
+            for limit in self.plan.limits.iter().filter(|limit| limit.input == input.name) {
+                limit.check(inputs.whole_numbers(&input.name))?;
+            }
             // SAFETY: `Inputs` borrows so many elements of this type.
             bound.push(unsafe { session.resident(&input.name, host, found * dtype.bytes())? });
         }

@@ -1,5 +1,6 @@
 //! Derivative: graph → graph. One walk from the loss to the leaves; each op's rule lives in the op's file.
 
+use crate::again::Replays;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{self, Op, Vjp};
 use crate::{DType, Tensor};
@@ -16,6 +17,7 @@ impl Graph {
         let last = loss.id();
         let wanted: Vec<NodeId> = of.iter().map(|t| t.id()).collect();
         let nodes = self.nodes();
+        let mut replays = Replays::new(self);
         // needed[n]: a wanted tensor is reached from n
         let mut needed = vec![false; last + 1];
         for id in 0..=last {
@@ -27,12 +29,12 @@ impl Graph {
         for id in (0..=last).rev() {
             let Some(dy) = gradient[id].clone().filter(|_| needed[id]) else { continue };
             let node = &nodes[id];
-            let x: Vec<Tensor> = node.inputs.iter().map(|&i| self.tensor(i)).collect();
             let attrs: &[f64] = if let Op::Map { attrs, .. } = &node.op { attrs } else { &[] };
             // a gradient belongs to the line of the op it comes from
             let _line = self.attributed(node.place.file, node.place.line);
             let _layer = node.place.layer.clone().map(|layer| self.scope(layer));
-            let dx = ops::vjp(&node.op, &Vjp { x: &x, y: &self.tensor(id), dy: &dy, attrs });
+            let (x, y) = replays.seen(self, &nodes, id, &dy);
+            let dx = ops::vjp(&node.op, &Vjp { x: &x, y: &y, dy: &dy, attrs });
             for (&input, d) in node.inputs.iter().zip(dx) {
                 if let (true, Some(d)) = (needed[input], d) {
                     gradient[input] = Some(match gradient[input].take() {

@@ -1,8 +1,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::Location;
 use std::rc::Rc;
 
+use crate::limits::Limit;
+use crate::mixing::Mixed;
 use crate::ops::custom::Rule;
 use crate::ops::{Op, OpKey};
 use crate::{DType, Init, Place, Shape, Tensor, TraceError};
@@ -122,16 +125,26 @@ impl Part {
     }
 }
 
-/// Patterns of parameter names that must not be trained: `"encoder.*"` or an exact name.
-#[derive(Clone, Debug, Default)]
-pub struct Frozen(pub Vec<String>);
+/// Names by pattern: exact ones, and such as `"encoder.*"` or `"*.bias"`, where `*` stands for anything.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Names(pub Vec<String>);
 
-impl Frozen {
+impl Names {
     pub fn covers(&self, name: &str) -> bool {
-        self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => name == pattern,
-        })
+        self.0.iter().any(|pattern| Names::covered(pattern, name))
+    }
+
+    /// Whether one pattern covers a name.
+    pub fn covered(pattern: &str, name: &str) -> bool {
+        let Some((start, rest)) = pattern.split_once('*') else { return name == pattern };
+        let Some(mut name) = name.strip_prefix(start) else { return false };
+        let (between, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // the first place of each piece leaves the most for the others
+        for piece in between.split('*') {
+            let Some(at) = name.find(piece) else { return false };
+            name = &name[at + piece.len()..];
+        }
+        name.ends_with(end)
     }
 }
 
@@ -150,10 +163,17 @@ pub(crate) struct Inner {
     scopes: Vec<String>,
     /// Lines that ops are attributed to instead of their own; the outermost counts.
     callers: Vec<(&'static str, u32)>,
-    frozen: Frozen,
+    frozen: Names,
     mode: Mode,
     random_streams: u32,
     pub rules: Vec<Rule>,
+    pub warnings: Vec<TraceError>,
+    pub limits: Vec<Limit>,
+    pub mixed: Vec<Mixed>,
+    /// Nodes that are computed again for the gradient; in order, none within another.
+    pub segments: Vec<Range<NodeId>>,
+    pub segments_open: usize,
+    pub save_memory: bool,
 }
 
 impl Default for Graph {
@@ -178,10 +198,16 @@ impl Graph {
             same: HashMap::new(),
             scopes: Vec::new(),
             callers: Vec::new(),
-            frozen: Frozen::default(),
+            frozen: Names::default(),
             mode,
             random_streams: 0,
             rules: Vec::new(),
+            warnings: Vec::new(),
+            limits: Vec::new(),
+            mixed: Vec::new(),
+            segments: Vec::new(),
+            segments_open: 0,
+            save_memory: false,
         })))
     }
 
@@ -189,9 +215,14 @@ impl Graph {
         self.0.borrow().mode
     }
 
-    /// Parameters declared after this call and covered by `frozen` are not trained.
-    pub fn freeze(&self, frozen: Frozen) {
+    /// Parameters declared after this call and covered by `frozen` are not trained, and layers do not move states that are.
+    pub fn freeze(&self, frozen: Names) {
         self.0.borrow_mut().frozen = frozen;
+    }
+
+    /// Whether a parameter or state of this name must stay as it is.
+    pub fn is_frozen(&self, name: &str) -> bool {
+        self.0.borrow().frozen.covers(name)
     }
 
     /// A tensor of f32 that is given anew for each step.
@@ -388,6 +419,18 @@ impl Graph {
         }
     }
 
+    /// What is allowed, and yet hardly meant.
+    pub fn warnings(&self) -> Vec<TraceError> {
+        self.0.borrow().warnings.clone()
+    }
+
+    pub(crate) fn warn(&self, warning: TraceError) {
+        let mut inner = self.0.borrow_mut();
+        if !inner.warnings.contains(&warning) {
+            inner.warnings.push(warning);
+        }
+    }
+
     /// Records an op, or finds the equal one that is there already.
     #[track_caller]
     pub(crate) fn add(&self, op: Op, inputs: &[NodeId], shape: Shape, dtype: DType) -> Tensor {
@@ -452,6 +495,12 @@ impl Graph {
         inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, seen, part });
         drop(inner);
         t
+    }
+
+    /// The line and layer of the caller.
+    #[track_caller]
+    pub(crate) fn place_here(&self) -> Place {
+        self.place(Location::caller())
     }
 
     fn place(&self, at: &'static Location<'static>) -> Place {

@@ -10,12 +10,15 @@
 //! assert_eq!(dw.shape().dims(), [10, 1]);
 //! ```
 
+mod again;
 mod derivative;
 mod dtype;
 mod dump;
 mod error;
 mod graph;
 mod init;
+mod limits;
+mod mixing;
 pub mod ops;
 pub mod random;
 pub mod scalar;
@@ -25,8 +28,9 @@ mod verify;
 
 pub use dtype::DType;
 pub use error::{Place, TraceError};
-pub use graph::{Caller, Frozen, Graph, Leaf, LeafKind, Mode, Node, NodeId, Part, Scope, Seen};
+pub use graph::{Caller, Graph, Leaf, LeafKind, Mode, Names, Node, NodeId, Part, Scope, Seen};
 pub use init::Init;
+pub use limits::{Limit, OutOfRange};
 pub use ops::convolve::Convolution;
 pub use ops::{Op, Reduction, Vjp};
 pub use shape::Shape;

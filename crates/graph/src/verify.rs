@@ -15,7 +15,9 @@ impl Graph {
             let shape = |i: usize| &inner.nodes[node.inputs[i]].shape;
             let dtype = |i: usize| inner.nodes[node.inputs[i]].dtype;
             let inputs = match &node.op {
-                Op::Leaf(_) | Op::Step | Op::Constant(_) | Op::Iota | Op::Random { .. } => Some(0),
+                Op::Leaf(_) | Op::Step | Op::Constant(_) | Op::Iota => Some(0),
+                // one that is drawn a second time waits for its input
+                Op::Random { .. } => Some(node.inputs.len().min(1)),
                 Op::Map { def, .. } => Some(def.arity),
                 Op::Detach | Op::Cast | Op::Broadcast | Op::Reshape | Op::ArgMax => Some(1),
                 Op::Transpose { .. } | Op::Slice { .. } | Op::Reduce { .. } => Some(1),

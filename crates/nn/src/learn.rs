@@ -1,4 +1,4 @@
-use citius_graph::{Frozen, Graph, Leaf, Tensor, TraceError};
+use citius_graph::{Graph, Leaf, Names, Tensor, TraceError};
 
 use crate::clip::global_norm;
 use crate::pace::Pace;
@@ -12,7 +12,7 @@ pub struct Learning {
     pub lr: f64,
     pub schedule: Box<dyn Schedule>,
     pub clip: Option<Clip>,
-    /// Factors of the learning rate by name, `"encoder.*"` or an exact one; the first that covers a parameter counts.
+    /// Factors of the learning rate by name, or by pattern (see [`Names`]); the first that covers a parameter counts.
     pub rates: Vec<(String, f64)>,
     /// Steps whose gradients are averaged into one update.
     pub accumulate: usize,
@@ -185,7 +185,7 @@ impl Learning {
     fn factors(&self, g: &Graph, leaves: &[Leaf]) -> Vec<f64> {
         let known_as = |leaf: &Leaf| leaf.part.as_ref().map_or(leaf.name.clone(), |part| part.whole.clone());
         let names: Vec<String> = leaves.iter().map(known_as).collect();
-        let covers = |pattern: &str, name: &str| Frozen(vec![pattern.to_string()]).covers(name);
+        let covers = Names::covered;
         for (pattern, factor) in &self.rates {
             if !factor.is_finite() {
                 g.report("learn", format!("the factor of the rate of \"{pattern}\" is {factor}"));
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn frozen_parameters_stay() {
         let g = Graph::new();
-        g.freeze(Frozen(vec!["0.*".into()]));
+        g.freeze(Names(vec!["0.*".into()]));
         let learned = Learning::new(Sgd::default(), 0.1).record(&step(&g)).unwrap();
         let names: Vec<&str> = learned.parameters.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["2.weight", "2.bias"]);

@@ -61,10 +61,11 @@ pub use clip::{Clip, global_norm};
 pub use config::{ByName, name_or_table};
 pub use init::{WeightInit, gain};
 pub use layers::{
-    Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose2d, DropPath, Dropout, Dropout2d, Embedding, Flatten,
-    GlobalPool, GroupNorm, Identity, InstanceNorm, LayerNorm, LearnedPositions, Linear, Masks, MultiheadAttention,
-    Pool, Recurrent, Residual, RmsNorm, RotaryPositions, Sequence, Sequential, SinusoidalPositions, TransformerDecoder,
-    TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Upsample, gru, lstm, rnn, rnn_relu,
+    Activation, BatchNorm, Checkpoint, Conv1d, Conv2d, ConvTranspose2d, DropPath, Dropout, Dropout2d, Embedding,
+    Flatten, GlobalPool, GroupNorm, Identity, InstanceNorm, LayerNorm, LearnedPositions, Linear, Masks,
+    MultiheadAttention, Pool, Recurrent, Residual, RmsNorm, RotaryPositions, Sequence, Sequential, SinusoidalPositions,
+    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Upsample, checkpoint,
+    gru, lstm, rnn, rnn_relu,
 };
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};

@@ -45,6 +45,7 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
                 let kept: Vec<BufferId> = plan.outputs.iter().map(|o| o.1).collect();
                 plan.scratch_bytes = place::place_buffers(&mut plan.buffers, &plan.calls, &kept);
                 verify::verify(&plan).map_err(CompileError::Internal)?;
+                (plan.limits, plan.warnings) = (graph.limits(), graph.warnings());
                 return Ok(plan);
             }
             // a reduction whose input does not walk evenly: store that input, fold it by itself, and start over
@@ -80,7 +81,7 @@ fn assemble(draft: &mut Draft, waves: &[usize]) -> Result<Plan, Stuck> {
     calls.sort_by_key(|c| c.wave);
     let outputs = draft.outputs.iter().map(|(name, id)| (name.clone(), draft.buffer_of[&draft.base(*id)])).collect();
     let waves = calls.iter().map(|c| c.wave + 1).max().unwrap_or(0);
-    Ok(Plan { buffers, scratch_bytes: 0, calls, waves, outputs })
+    Ok(Plan { buffers, scratch_bytes: 0, calls, waves, outputs, limits: Vec::new(), warnings: Vec::new() })
 }
 
 /// A buffer for each stored node that is used; updates made in place share the leaf's.

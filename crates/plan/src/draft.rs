@@ -30,6 +30,8 @@ pub struct Draft {
     /// Stored values whose folds must stay kernels of their own.
     pub apart: HashSet<NodeId>,
     pub kernels: Vec<Kernel>,
+    /// The graph has segments that are computed again: memory is what counts.
+    pub saves_memory: bool,
     /// Where each stored node lives.
     pub buffer_of: HashMap<NodeId, BufferId>,
 }
@@ -102,6 +104,7 @@ impl Draft {
             gathered: HashMap::new(),
             apart: HashSet::new(),
             kernels: Vec::new(),
+            saves_memory: graph.segments() > 0,
             buffer_of: HashMap::new(),
         }
     }

@@ -61,7 +61,11 @@ pub fn choose_stored(draft: &mut Draft) {
         let node = draft.nodes[id].clone();
         match &node.op {
             Op::Leaf(_) | Op::Step | Op::Iota => store(draft, id),
-            Op::Random { .. } | Op::Reduce { .. } => store(draft, id),
+            Op::Reduce { .. } => store(draft, id),
+            Op::Random { .. } => {
+                store(draft, id);
+                node.inputs.iter().for_each(|&i| contiguous(draft, i));
+            }
             Op::Join { .. } => store(draft, id),
             Op::Matmul { .. } => {
                 store(draft, id);

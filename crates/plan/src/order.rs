@@ -14,7 +14,12 @@ pub fn order_waves(draft: &mut Draft) -> Result<Vec<usize>, String> {
     loop {
         let links = Links::new(draft);
         match waves(&links) {
-            Ok(waves) => return Ok(waves),
+            Ok(mut waves) => {
+                if draft.saves_memory {
+                    begin_late(&links, &mut waves);
+                }
+                return Ok(waves);
+            }
             Err(stuck) => {
                 let update = |&k: &usize| {
                     let leaf = |r: &Root| draft.is_given(r.target.node);
@@ -63,6 +68,17 @@ fn waves(links: &Links) -> Result<Vec<usize>, Vec<usize>> {
     }
     let stuck: Vec<usize> = (0..n).filter(|&k| waiting[k] > 0).collect();
     if done == n { Ok(wave) } else { Err(stuck) }
+}
+
+/// What waits for nothing, such as random numbers and turned weights, would be there from the first wave on: it is made just before
+/// it is used.
+fn begin_late(links: &Links, waves: &mut [usize]) {
+    let mut waits = vec![false; waves.len()];
+    links.next.iter().flatten().for_each(|&k| waits[k] = true);
+    for k in (0..waves.len()).filter(|&k| !waits[k]) {
+        let first = links.next[k].iter().map(|&next| waves[next]).min();
+        waves[k] = first.map_or(waves[k], |first| first.saturating_sub(1));
+    }
 }
 
 /// Sends root `r` of kernel `k` to a buffer of its own; another kernel copies that over the leaf.

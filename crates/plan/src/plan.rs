@@ -1,7 +1,7 @@
 //! What `compile` hands to an executor.
 
 use citius_graph::ops::recurrence::Scan;
-use citius_graph::{DType, Init, LeafKind, Part, Seen, Shape};
+use citius_graph::{DType, Init, LeafKind, Limit, Part, Seen, Shape, TraceError};
 
 use crate::cost::Cost;
 use crate::program::{Program, Var};
@@ -19,6 +19,10 @@ pub struct Plan {
     pub waves: usize,
     /// Names under which results can be read after a step.
     pub outputs: Vec<(String, BufferId)>,
+    /// What the numbers of inputs must be; executors check the data that is bound to them.
+    pub limits: Vec<Limit>,
+    /// What is allowed, and yet hardly meant.
+    pub warnings: Vec<TraceError>,
 }
 
 /// A contiguous tensor in memory.

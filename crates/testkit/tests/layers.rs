@@ -1,6 +1,6 @@
 //! What layers do beyond PyTorch's numbers: chance, memory from step to step, and input that has no good answer.
 
-use citius_cpu::Memory;
+use citius_cpu::{Driver, Executable, Flow, Inputs, Memory, Outputs, Slots};
 use citius_graph::{DType, Graph, Init, Leaf, LeafKind, Mode, Tensor};
 use citius_nn::{
     Activation, BatchNorm, DropPath, Dropout2d, Embedding, Flatten, Gpt, GroupNorm, Learning, Linear, Masks, Mixer,
@@ -103,6 +103,42 @@ fn an_index_outside_the_table_is_not_a_number() {
 }
 
 /// Hidden by padding or by −∞: zeros go into `out_proj`, whose bias is 0 at the start, and all gradients are numbers.
+/// Data that is there before the first step is looked through: layer, row and token are told.
+#[test]
+fn tokens_of_bound_data_are_checked_before_the_first_step() {
+    let g = Graph::new();
+    let all = g.input_of("tokens", &[4, 3], DType::I32);
+    let batch = all.gather_rows(&g.input_of("rows", &[2], DType::I32));
+    g.output("y", &Embedding::new("emb", 7, 2).forward(&batch).sum_all());
+    for cpu in Cpu::all() {
+        let mut memory = Memory::new(0);
+        let options = citius_cpu::Options { threads: cpu.threads, isa: Some(cpu.isa) };
+        let mut step = Executable::new(citius_plan::compile(&g).unwrap(), &mut memory, options).unwrap();
+        let mut run = |tokens: &[i32]| {
+            let inputs = Inputs::new().i32("tokens", tokens).i32("rows", &[0, 3]);
+            step.run(&mut memory, &inputs, 0, 1, &mut Nobody).map_err(|error| error.to_string())
+        };
+        assert_eq!(run(&[0, 1, 2, 3, 4, 5, 6, 6, 6, 0, 0, 0]), Ok(1));
+        // row 2 is not even part of the batch
+        let said = run(&[0, 1, 2, 3, 4, 5, 6, 7, 6, 0, 0, 0]).unwrap_err();
+        for part in ["token 7 in row 2, place 1 of \"tokens\"", "outside 0 to 6", "in emb Embedding 7×2", "layers.rs"]
+        {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(run(&[0, 1, 2, 3, 4, -5, 6, 0, 6, 0, 0, 0]).unwrap_err().contains("token -5 in row 1, place 2"));
+    }
+}
+
+struct Nobody;
+
+impl Driver for Nobody {
+    fn feed(&mut self, _: u64, _: &mut Slots) {}
+
+    fn after(&mut self, _: u64, _: &Outputs) -> Flow {
+        Flow::Continue
+    }
+}
+
 #[test]
 fn a_query_with_nothing_to_attend_to_gets_zeros() {
     let hidden = f64::NEG_INFINITY;

@@ -1,6 +1,6 @@
 //! Layers and learning, run by the reference.
 
-use citius_graph::{DType, Frozen, Graph, Init, Mode, Tensor};
+use citius_graph::{DType, Graph, Init, Mode, Names, Tensor};
 use citius_nn::schedules::{Cosine, Plateau};
 use citius_nn::{
     Activation, Adam, AdamW, Clip, Dropout, Lamb, Learning, Linear, Lion, Module, Muon, RmsProp, Sgd, awake_units,
@@ -133,7 +133,7 @@ fn probes_tell_norms() {
 #[test]
 fn frozen_parameters_do_not_move() {
     let g = Graph::new();
-    g.freeze(Frozen(vec!["0.*".into()]));
+    g.freeze(Names(vec!["0.*".into()]));
     Learning::new(AdamW::default(), 0.1).record(&regression(&g, 2)).unwrap();
     let mut r = Reference::new(&g, 0);
     let before = [r.get("0.weight").unwrap().to_vec(), r.get("2.weight").unwrap().to_vec()];

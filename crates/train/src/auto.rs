@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
 use crate::problem::{Input, Problem, RowsFrom, count};
-use crate::{Device, Settings, TrainError};
+use crate::{Device, Settings, TrainError, Transfer};
 
 /// One decision, for people: printed in one line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ impl Choice {
 const REFIT_ROWS: usize = 100_000;
 /// Steps between two validations, at least.
 const STEPS_PER_VALIDATION: usize = 100;
+/// Of the usual rate, for weights that another training has found.
+const FINE: f64 = 0.1;
 const AS_TOLD: &str = "as told";
 
 /// All settings of a run on this problem, with a line for each.
@@ -86,12 +88,20 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         (Some(lr), _) => lr,
         // another optimiser wants another rate
         (None, Some(told)) => told.default_rate(),
+        // what is known already is not to be swept away
+        (None, None) if wishes.weights.is_some() => base.lr * FINE,
         (None, None) => base.lr,
     };
     let batch_size = wishes.batch_size.unwrap_or(base.batch_size);
     let steps = rows.div_ceil(batch_size.clamp(1, rows.max(1)));
     let epochs = wishes.epochs.unwrap_or_else(|| (base.steps / steps.max(1)).clamp(base.epochs.0, base.epochs.1));
-    let schedule = wishes.schedule.clone().unwrap_or(base.schedule);
+    let averages = wishes.swa.is_some_and(|share| share != 0.0);
+    let schedule = match &wishes.schedule {
+        Some(told) => told.clone(),
+        None if averages => ScheduleConfig::Constant,
+        None => base.schedule,
+    };
+    let why_schedule = if averages { "an average wants steps that still move" } else { base.why_schedule };
     let validates = problem.validation.is_some();
     let validate_every = STEPS_PER_VALIDATION.div_ceil(steps.max(1)).clamp(1, epochs.max(1));
     let patience = match wishes.patience {
@@ -106,6 +116,14 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     if let Some(decay) = average.filter(|decay| !(0.0..1.0).contains(decay)) {
         return Err(TrainError::Setting(format!("the decay of the average is {decay}, it must be below 1")));
     }
+    let swa = wishes.swa.filter(|share| *share != 0.0);
+    if let Some(share) = swa.filter(|share| !(*share > 0.0 && *share < 1.0)) {
+        return Err(TrainError::Setting(format!("swa is {share}, it must be a share of the run, such as 0.75")));
+    }
+    if swa.is_some() && average.is_some() {
+        let problem = "--swa and --average are two ways to the same end; give one of them";
+        return Err(TrainError::Setting(problem.to_owned()));
+    }
     if wishes.refit == Some(true) && !resident {
         let problem = "--refit needs all rows in memory, these are loaded as they are needed";
         return Err(TrainError::Setting(problem.to_owned()));
@@ -114,7 +132,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         let problem = "--refit needs validation rows to find the number of epochs; give --validation";
         return Err(TrainError::Setting(problem.to_owned()));
     }
-    let settings = Settings {
+    let mut settings = Settings {
         network,
         row: Some(row),
         hidden,
@@ -134,10 +152,15 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         average,
         refit,
         seed: wishes.seed.unwrap_or(0),
+        transfer: Transfer::default(),
+        recompute: wishes.recompute.unwrap_or(false),
+        swa,
     };
     settings.check(&problem.train.form(), problem.task)?;
 
     let form = problem.train.form();
+    let (transfer, transferred) = Transfer::choose(wishes, &settings, &form)?;
+    settings.transfer = transfer;
     let described = match settings.network {
         Network::Mlp => {
             let sizes: Vec<String> = settings.sizes(form.width, form.outputs()).iter().map(usize::to_string).collect();
@@ -151,14 +174,19 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     say("network", format!("{described}, {parameters} parameters"), told, base.why_hidden);
     say("loss", settings.loss.name().to_owned(), wishes.loss.is_some(), "fits the task");
     let rate = format!("{}, learning rate {}", optimizer_name(&settings), settings.lr);
-    say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), base.why_rate);
-    say("schedule", settings.schedule.name().to_owned(), wishes.schedule.is_some(), base.why_schedule);
+    let why_rate = if wishes.weights.is_some() { "fine steps, for weights that know something" } else { base.why_rate };
+    say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), why_rate);
+    say("schedule", settings.schedule.name().to_owned(), wishes.schedule.is_some(), why_schedule);
     say("batch", settings.batch_size.to_string(), wishes.batch_size.is_some(), base.why_batch);
     let length = format!("{} of {} steps", count(settings.epochs), count(steps));
     say("epochs", length, wishes.epochs.is_some(), base.why_epochs);
     if let Some(decay) = settings.average {
         let value = format!("running average of the weights, decay {decay}");
         say("weights", value, wishes.average.is_some(), "smoother than the last step's");
+    }
+    if let Some(share) = settings.swa {
+        let value = format!("plain average of the weights from {}% of the run on", share * 100.0);
+        say("weights", value, true, "");
     }
     let every = match settings.validate_every {
         1 => "each epoch".to_owned(),
@@ -183,11 +211,13 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     say("seed", settings.seed.to_string(), wishes.seed.is_some(), "");
     let extras = [
         settings.clip.map(|clip| ("clipping", format!("{clip:?}"))),
+        settings.recompute.then(|| ("memory", "blocks are computed again on the way back".to_owned())),
         (settings.accumulate > 1).then(|| ("accumulate", format!("{} steps make one update", settings.accumulate))),
     ];
     for (what, value) in extras.into_iter().flatten() {
         say(what, value, true, "");
     }
+    choices.extend(transferred);
     Ok((settings, choices))
 }
 

@@ -50,7 +50,9 @@ pub(crate) struct Search {
 /// Paths that hold wherever the run is resumed from.
 fn anchored(wishes: &Wishes) -> Wishes {
     let mut wishes = wishes.clone();
-    for path in [&mut wishes.source, &mut wishes.train_rows, &mut wishes.test_rows].into_iter().flatten() {
+    for path in
+        [&mut wishes.source, &mut wishes.train_rows, &mut wishes.test_rows, &mut wishes.weights].into_iter().flatten()
+    {
         if let Ok(full) = std::path::absolute(&*path) {
             *path = full;
         }
@@ -215,6 +217,9 @@ pub(crate) mod tests {
             average: Some(0.9),
             refit: false,
             seed: 5,
+            transfer: Default::default(),
+            recompute: false,
+            swa: None,
         }
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use citius_cuda::Precision;
 
-use crate::{Device, TrainError};
+use crate::{Device, Rate, TrainError};
 
 macro_rules! wishes {
     ($($(#[$meta:meta])* $name:ident: $kind:ty,)*) => {
@@ -111,9 +111,25 @@ wishes! {
     patience: usize,
     /// Decay of the running average of the weights; 0 for none.
     average: f64,
+    /// Share of the run after which a plain average of the weights begins, used in their place; 0 for none.
+    swa: f64,
+    /// Compute blocks of the network again on the way back instead of keeping their values; open: where memory is short.
+    recompute: bool,
+    /// Memory for what a step computes.
+    step_memory: Bytes,
     /// Train anew on all rows once the best number of epochs is known.
     refit: bool,
     seed: u64,
+    /// Weights to begin with: a safetensors file, or the directory of a run.
+    weights: PathBuf,
+    /// Tensors of that file to leave out, by name or pattern.
+    ignore: Vec<String>,
+    /// Make the last layer anew even where the file's fits.
+    new_head: bool,
+    /// What stays as it is, by name or pattern; `body` is all but the last layer.
+    freeze: Vec<String>,
+    /// Factors of the learning rate by name or pattern: `layer1.*=0.1`.
+    rates: Vec<Rate>,
     /// Where the steps run; `auto` or open: on the faster device.
     device: Device,
     /// Of large products on a GPU: `fp32`, `tf32`, `bf16` or `fp16`.
@@ -164,7 +180,7 @@ macro_rules! by_text {
     )*};
 }
 
-by_text!(Workers, Bytes, Device);
+by_text!(Workers, Bytes, Device, Rate);
 
 impl fmt::Display for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

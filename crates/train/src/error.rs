@@ -56,9 +56,10 @@ impl TrainError {
         match self {
             TrainError::Setting(_) | TrainError::Config { .. } => true,
             // all others are about what is missing on this machine
-            TrainError::Cuda(error) => {
-                !matches!(error, Compile(_) | OutOfMemory { .. } | Input { .. } | Missing(_) | Plan(_) | Device { .. })
-            }
+            TrainError::Cuda(error) => !matches!(
+                error,
+                Compile(_) | OutOfMemory { .. } | Input { .. } | OutOfRange(_) | Missing(_) | Plan(_) | Device { .. }
+            ),
             _ => false,
         }
     }

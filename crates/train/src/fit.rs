@@ -13,6 +13,7 @@ use crate::events::{Divergence, Event, Listener};
 use crate::fill::Filler;
 use crate::predictor::Predictor;
 use crate::step::{Batches, EpochSteps, tables};
+use crate::transfer::Start;
 use crate::walk::{Bringer, Seen, Trouble, View, Walk};
 use crate::weights::Weights;
 use crate::{Engine, LoaderReport, Machine, Material, Metrics, Settings, TrainError};
@@ -112,12 +113,27 @@ impl<'a> Fit<'a> {
         Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress })
     }
 
+    /// Takes over the weights of another training.
+    pub(crate) fn begin_with(&mut self, start: &Start) -> Result<(), TrainError> {
+        start.load(self.engine.memory_mut(), &self.predictor.parameters())?;
+        self.engine.send_out()?;
+        self.good.read_from(self.engine.memory(), false);
+        Ok(())
+    }
+
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
     pub fn memory(&self) -> &Memory {
         self.engine.memory()
+    }
+
+    /// What is allowed in the model, and yet hardly meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let batches = self.steps.full.as_ref().or(self.steps.last.as_ref());
+        let plan = batches.map(|b| self.engine.plan(b.plan));
+        plan.map_or(Vec::new(), |plan| plan.warnings.iter().map(ToString::to_string).collect())
     }
 
     /// Where the steps run.
@@ -274,7 +290,7 @@ impl<'a> Fit<'a> {
         (p.epoch, p.in_epoch, p.loss_sum, p.loss_rows) = (p.epoch + 1, 0, 0.0, 0);
         let epoch = p.epoch;
         listener.on(&Event::EpochEnded { epoch, loss, lr: seen.lr, grad_norm: seen.grad_norm, seconds });
-        let average = self.settings.average.is_some();
+        let average = self.settings.average.is_some() || self.settings.swa.is_some();
         self.good.read_from(self.engine.memory(), average);
         let validated = match self.data.validation {
             Some(rows) if epoch.is_multiple_of(self.settings.validate_every) || epoch == self.epochs => {

@@ -5,6 +5,7 @@
 //! problem.rs     a source, read, split and encoded
 //! auto.rs        everything that was left open, chosen with a reason
 //! settings.rs    the outcome: all that decides the numbers
+//! transfer.rs    what is taken over from another training
 //! step.rs        the compiled step of a data set
 //! engine.rs      where it runs: processor or GPU
 //! trial.rs       which of them, if that is left open
@@ -13,6 +14,7 @@
 //! walk.rs        feeding it and watching every result
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
 //! run.rs         a whole run: fit, refit, judge, save, resume
+//! pretrained.rs  weights of another program, by name
 //! predictor.rs   outputs of a model in large batches
 //! metrics.rs     how good they are
 //! events.rs      what happens, for whoever listens
@@ -35,6 +37,7 @@ mod memory;
 mod metrics;
 mod model;
 mod predictor;
+mod pretrained;
 mod problem;
 mod report;
 mod room;
@@ -42,6 +45,7 @@ mod run;
 mod settings;
 mod step;
 mod tensors;
+mod transfer;
 mod trial;
 mod walk;
 mod weights;
@@ -60,6 +64,7 @@ pub use material::{Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
 pub use predictor::Predictor;
+pub use pretrained::{Matching, Pretrained, Taken};
 pub use problem::{
     BYTES_NOTE, FROM_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, larger_than_memory,
     open_pictures, read_options,
@@ -68,3 +73,4 @@ pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
 pub use settings::Settings;
 pub use step::{Arrival, plan_step};
+pub use transfer::{Rate, Transfer};

@@ -1,40 +1,101 @@
-//! A batch that a GPU has no room for is taken in pieces, as `accumulate` does it: the gradients of the micro-batches of a batch add up
-//! to those of the whole. Where the batch does not divide the rows, an update at the end of an epoch takes rows of the next.
+//! A step that there is no room for computes values again on the way back instead of keeping them; where that is not enough, the batch is
+//! taken in pieces, as `accumulate` does it: the gradients of the micro-batches of a batch add up to those of the whole. Where the batch
+//! does not divide the rows, an update at the end of an epoch takes rows of the next.
 
 use citius_cuda::{Device as Gpu, Options, bytes_needed};
+use citius_graph::{Graph, Mode};
+use citius_plan::Plan;
 
 use crate::step::{Arrival, plan_step};
-use crate::{Choice, Device, Material, Settings, TrainError};
+use crate::{Choice, Device, Material, Settings, TrainError, memory};
 
 /// Share of the free memory that a run may plan with: the step of the last batch and other programs want some too.
 const SHARE: f64 = 0.9;
 
-/// The settings with a batch in as few equal pieces as fit, and a line that says so; `None` where the whole batch fits.
-pub(crate) fn in_pieces(
+/// What a person has said about the memory of a step.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// For what a step computes.
+    pub limit: Option<u64>,
+    /// Whether values are computed again; as memory demands when open.
+    pub recompute: Option<bool>,
+}
+
+/// The settings as they fit, and a line that says what had to change; `None` where nothing has.
+pub(crate) fn in_room(
     settings: &Settings,
     material: &Material,
-    gpu: &Gpu,
-    options: Options,
+    gpu: Option<(&Gpu, Options)>,
+    asked: Asked,
 ) -> Result<Option<(Settings, Choice)>, TrainError> {
+    let limit = asked.limit.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let (free, whose, device) = match gpu {
+        Some((gpu, _)) => (gpu.memory().0, "the GPU has", Device::Cuda(0)),
+        None => {
+            let free = memory::available().map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+            if limit.is_none() && !is_large(settings, material, free)? {
+                return Ok(None);
+            }
+            (free, "this machine has", Device::Cpu)
+        }
+    };
+    let (room, whose) = match limit.filter(|limit| (*limit as f64) < free as f64 * SHARE) {
+        Some(limit) => (limit, "a step may take"),
+        None => ((free as f64 * SHARE) as usize, whose),
+    };
     let form = material.form();
     let batch = settings.batch_size.clamp(1, form.rows.max(1));
-    let model = settings.model_for(Device::Cuda(0), form.width, form.outputs())?;
+    let model = settings.model_for(device, form.width, form.outputs())?;
     let resident = material.resident().is_some();
-    let needed = |rows: usize| -> Result<usize, TrainError> {
+    let bytes = |plan: &Plan| match gpu {
+        Some((gpu, options)) => bytes_needed(plan, gpu, &|name| resident && name != "rows", options),
+        None => plan.scratch_bytes,
+    };
+    let needed = |settings: &Settings, rows: usize| -> Result<usize, TrainError> {
         // pieces keep what they add up
         let settings = Settings { accumulate: settings.accumulate * (batch / rows), ..settings.clone() };
-        let plan = plan_step(model.as_ref(), &settings, &form, Arrival::of(material), rows, 1)?;
-        Ok(bytes_needed(&plan, gpu, &|name| resident && name != "rows", options))
+        Ok(bytes(&plan_step(model.as_ref(), &settings, &form, Arrival::of(material), rows, 1)?))
     };
-    let free = gpu.memory().0;
-    let parts = pieces(batch, (free as f64 * SHARE) as usize, needed)?;
-    if parts == 1 {
+    let whole = needed(settings, batch)?;
+    if whole <= room {
         return Ok(None);
     }
-    let why = format!("the GPU has {} free, the whole batch needs {}", size(free), size(needed(batch)?));
-    let value = format!("{batch} as {parts} micro-batches of {}", batch / parts);
-    let smaller = Settings { batch_size: batch / parts, accumulate: settings.accumulate * parts, ..settings.clone() };
-    Ok(Some((smaller, Choice::new("memory", value, why))))
+    let mut fitted = settings.clone();
+    let mut value = Vec::new();
+    if asked.recompute.is_none() {
+        let again = Settings { recompute: true, ..settings.clone() };
+        let less = needed(&again, batch)?;
+        if less < whole {
+            fitted = again;
+            value.push(format!(
+                "blocks are computed again on the way back, {} in place of {}",
+                size(less),
+                size(whole)
+            ));
+        }
+    }
+    let parts = pieces(batch, room, |rows| needed(&fitted, rows))?;
+    if parts > 1 {
+        value.push(format!("{batch} as {parts} micro-batches of {}", batch / parts));
+        (fitted.batch_size, fitted.accumulate) = (batch / parts, settings.accumulate * parts);
+    }
+    let why = format!(
+        "{whose} {}{}, the whole batch needs {}",
+        size(room),
+        if limit == Some(room) { "" } else { " to spare" },
+        size(whole)
+    );
+    Ok(Some((fitted, Choice::new("memory", value.join("; "), why))))
+}
+
+/// Whether a step might need more than half of the free memory, by the values of one row: cheaper than a plan.
+fn is_large(settings: &Settings, material: &Material, free: usize) -> Result<bool, TrainError> {
+    let form = material.form();
+    let model = settings.model_for(Device::Cpu, form.width, form.outputs())?;
+    let g = Graph::with_mode(Mode::Eval);
+    model.forward(&g.input("x", &[1, form.width]));
+    let values: u128 = g.nodes().iter().map(|node| node.shape.elements() as u128).sum();
+    Ok(values * 4 * settings.batch_size.min(form.rows) as u128 > free as u128 / 2)
 }
 
 /// Into how few equal pieces a batch has to be cut for a step of one to fit into `room` bytes.
@@ -46,8 +107,7 @@ fn pieces(batch: usize, room: usize, needed: impl Fn(usize) -> Result<usize, Tra
     }
     let least = size(needed(1)?);
     Err(TrainError::Setting(format!(
-        "even one row at a time needs {least} on the GPU, {} are free: use a smaller network, --device cpu, or close \
-         other programs on it",
+        "even one row at a time needs {least}, there are {}: use a smaller network, another --device, or close other programs",
         size(room)
     )))
 }

@@ -16,8 +16,9 @@ use crate::checkpoint::{Search, State};
 use crate::events::{Event, Listener, Rows};
 use crate::fit::{EpochEnd, Fit, FitData};
 use crate::predictor::Predictor;
-use crate::room::in_pieces;
+use crate::room::{Asked, in_room};
 use crate::tensors::Tensors;
+use crate::transfer::Start;
 use crate::trial::{Decision, Job};
 use crate::{
     Choice, Device, Ending, Machine, Material, Metrics, Problem, Report, Settings, TrainError, Wishes, choose, model,
@@ -45,6 +46,8 @@ pub struct Training {
     pub settings: Settings,
     pub choices: Vec<Choice>,
     wishes: Wishes,
+    /// Weights to begin with.
+    start: Option<Start>,
     resumed: Option<(PathBuf, State, Tensors)>,
 }
 
@@ -57,8 +60,10 @@ impl Training {
     /// The same, on data that the caller has read.
     pub fn on(problem: Problem, wishes: Wishes) -> Result<Training, TrainError> {
         let (settings, chosen) = choose(&problem, &wishes)?;
-        let choices = [problem.choices.clone(), chosen].concat();
-        Ok(Training { problem, settings, choices, wishes, resumed: None })
+        let mut choices = [problem.choices.clone(), chosen].concat();
+        let (start, said) = Start::read(&settings, &problem.train.form())?.unzip();
+        choices.extend(said);
+        Ok(Training { problem, settings, choices, wishes, start, resumed: None })
     }
 
     /// Takes up an interrupted run from its directory. `source`, if given, says where the data is now.
@@ -72,6 +77,11 @@ impl Training {
                 format!("its data, {}, is no longer there", moved.display()),
                 format!("say where it is: citius train SOURCE --resume {}", directory.display()),
             ));
+        }
+        // what was begun with is in the checkpoint; only training anew begins with it again
+        let again = state.settings.refit && state.search.is_none();
+        if !again && wishes.weights.as_ref().is_some_and(|path| !path.exists()) {
+            (wishes.weights, wishes.ignore, wishes.new_head) = (None, None, None);
         }
         Training::new(wishes)?.restored(directory, state, tensors)
     }
@@ -114,11 +124,13 @@ impl Training {
         choices.extend(precision_on_processor(decision.device, &self.settings));
         let mut settings = self.settings.clone();
         // a run that goes on has its pieces
-        if let (Some(gpu), None) = (&decision.gpu, &self.resumed)
-            && let Some((smaller, choice)) = in_pieces(&settings, &self.problem.train, gpu, cuda)?
-        {
-            settings = smaller;
-            choices.push(choice);
+        if self.resumed.is_none() {
+            let asked = Asked { limit: self.wishes.step_memory.map(|bytes| bytes.0), recompute: self.wishes.recompute };
+            let gpu = decision.gpu.as_deref().map(|gpu| (gpu, cuda));
+            if let Some((fitted, choice)) = in_room(&settings, &self.problem.train, gpu, asked)? {
+                settings = fitted;
+                choices.push(choice);
+            }
         }
         let out = match (&self.resumed, &options.out) {
             (Some((directory, ..)), _) => directory.clone(),
@@ -209,8 +221,7 @@ impl Run<'_> {
 
         if settings.refit && state.search.is_none() {
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale };
-            let mut fit =
-                Fit::new(training.model(self.machine.device)?, settings, data, settings.epochs, self.machine)?;
+            let mut fit = self.fit(settings, data, settings.epochs)?;
             let end = self.train(&mut fit, &mut state, resumed.take())?;
             if end != EpochEnd::Done {
                 return self.finish(&mut fit, &state, end);
@@ -230,9 +241,16 @@ impl Run<'_> {
                 (FitData { train: &all, validation: None, scale }, search.epochs)
             }
         };
-        let mut fit = Fit::new(training.model(self.machine.device)?, settings, data, epochs, self.machine)?;
+        let mut fit = self.fit(settings, data, epochs)?;
         let end = self.train(&mut fit, &mut state, resumed.take())?;
         self.finish(&mut fit, &state, end)
+    }
+
+    /// A network that has learned nothing here yet.
+    fn fit<'a>(&self, settings: &'a Settings, data: FitData<'a>, epochs: usize) -> Result<Fit<'a>, TrainError> {
+        let mut fit = Fit::new(self.training.model(self.machine.device)?, settings, data, epochs, self.machine)?;
+        self.training.start.as_ref().map_or(Ok(()), |start| fit.begin_with(start))?;
+        Ok(fit)
     }
 
     /// Epoch after epoch, with checkpoints.
@@ -242,6 +260,9 @@ impl Run<'_> {
         state: &mut State,
         resumed: Option<&(PathBuf, State, Tensors)>,
     ) -> Result<EpochEnd, TrainError> {
+        for message in fit.warnings() {
+            self.log.on(&Event::Warning { message });
+        }
         if let Some((directory, saved, tensors)) = resumed {
             saved.restore(directory, tensors, fit)?;
             self.log.on(&Event::Resumed { epoch: saved.progress.epoch, step: saved.progress.step });

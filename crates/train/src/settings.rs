@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::material::{Form, TargetForm};
 use crate::model::weights_of;
-use crate::{Device, TrainError, memory};
+use crate::{Device, TrainError, Transfer, memory};
 
 /// A complete description of how to train, with nothing left open.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -44,6 +44,14 @@ pub struct Settings {
     /// After the best number of epochs is known, train anew on training and validation rows together.
     pub refit: bool,
     pub seed: u64,
+    #[serde(default)]
+    pub transfer: Transfer,
+    /// Blocks of the network are computed again on the way back instead of being kept.
+    #[serde(default)]
+    pub recompute: bool,
+    /// The share of a run after which the plain average of the weights begins that is used in place of the weights themselves.
+    #[serde(default)]
+    pub swa: Option<f64>,
 }
 
 impl Settings {

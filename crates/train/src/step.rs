@@ -3,7 +3,7 @@
 use citius_cpu::Inputs;
 use citius_cuda::Precision;
 use citius_data::{Features, Target};
-use citius_graph::{DType, Graph, Init, Mode};
+use citius_graph::{DType, Graph, Init, Mode, Names, NodeId, Tensor};
 use citius_nn::{Learning, LossScaling, Module};
 use citius_plan::{Plan, compile};
 
@@ -31,6 +31,8 @@ pub fn plan_step(
     updates: usize,
 ) -> Result<Plan, TrainError> {
     let g = Graph::with_mode(Mode::Train);
+    g.freeze(Names(settings.transfer.freeze.clone()));
+    g.save_memory(settings.recompute);
     let rows = (arrival == Arrival::Gathered).then(|| g.input_of("rows", &[batch], DType::I32));
     let input = |name: &str, width: Option<usize>, dtype: DType| {
         let height = if rows.is_some() { form.rows } else { batch };
@@ -47,6 +49,7 @@ pub fn plan_step(
         TargetForm::Classes(_) => input("y", None, DType::I32),
     };
     let loss = settings.loss.apply(&model.forward(&x), &y);
+    let kept = kept_by_layers(&g);
     let learned = learning(settings, updates).record(&loss)?;
     if let Some(decay) = settings.average {
         // early averages forget faster, so that the first weights do not linger
@@ -57,8 +60,27 @@ pub fn plan_step(
             g.assign(&average, &learned.applies.as_ref().map_or(moved.clone(), |a| a.choose(&moved, &average)));
         }
     }
+    if let Some(share) = settings.swa {
+        // the mean of n: a' = p + (a − p)·(1 − 1/n); before it begins, n = 1
+        let start = (share * updates as f64).floor();
+        let n = (&learned.count - start).maximum(&g.scalar(1.0));
+        let keep = 1.0 - 1.0 / n;
+        let parameters = learned.parameters.iter().map(|p| (&p.name, &p.value));
+        for (name, value) in parameters.chain(kept.iter().map(|(name, value)| (name, value))) {
+            let average = g.state_of(name, &value.dims(), Init::Zeros, average_name);
+            let moved = value + (&average - value) * &keep;
+            g.assign(&average, &learned.applies.as_ref().map_or(moved.clone(), |a| a.choose(&moved, &average)));
+        }
+    }
     g.check()?;
     Ok(compile(&g)?)
+}
+
+/// What layers keep from step to step, such as running means, by name, and what they make of it.
+fn kept_by_layers(g: &Graph) -> Vec<(String, Tensor)> {
+    let leaves = g.leaves();
+    let name = |id: NodeId| leaves.iter().find(|leaf| leaf.node == id).map(|leaf| leaf.name.clone());
+    g.updates().into_iter().filter_map(|(leaf, value)| Some((name(leaf)?, g.tensor(value)))).collect()
 }
 
 /// Where the running average of a parameter is kept.
@@ -67,9 +89,11 @@ pub(crate) fn average_name(parameter: &str) -> String {
 }
 
 fn learning(settings: &Settings, updates: usize) -> Learning {
+    let rates: Vec<(&str, f64)> = settings.transfer.rates.iter().map(|r| (r.pattern.as_str(), r.factor)).collect();
     Learning::new(settings.optimizer.clone(), settings.lr)
         .schedule(settings.schedule.clone().over(updates))
         .clip(settings.clip)
+        .rates(&rates)
         .accumulate(settings.accumulate)
         .scaling((settings.precision == Precision::Fp16).then(LossScaling::default))
 }

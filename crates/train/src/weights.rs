@@ -19,7 +19,7 @@ impl Weights {
     /// Copies the parameters, or their running averages.
     pub fn read_from(&mut self, memory: &Memory, average: bool) {
         for (name, values) in &mut self.tensors {
-            // what is no parameter has no average
+            // running moments have none beside a running average
             let averaged = average.then(|| memory.get(&average_name(name))).flatten();
             let found = averaged.or_else(|| memory.get(name));
             if let Some(found) = found.filter(|found| found.len() == values.len()) {

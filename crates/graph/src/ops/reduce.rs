@@ -19,7 +19,10 @@ impl Tensor {
     pub fn mean(&self, axes: &[usize], keepdims: bool) -> Tensor {
         let dims = self.dims();
         let count: usize = axes.iter().filter_map(|&a| dims.get(a)).product();
-        self.reduce(Reduction::Sum, axes, keepdims) * (1.0 / count as f64)
+        if count == 0 {
+            self.fail("mean", format!("{} has no elements along axes {axes:?} to take the mean of", self.shape()));
+        }
+        self.reduce(Reduction::Sum, axes, keepdims) * (1.0 / count.max(1) as f64)
     }
 
     /// Largest element; among equals the gradient is shared evenly.

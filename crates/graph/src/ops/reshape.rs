@@ -41,6 +41,16 @@ impl Tensor {
         }
     }
 
+    /// The axes that were merged into the last of `[rows,…]`, if a reshape made it of several.
+    pub fn merged_axes(&self) -> Option<Vec<usize>> {
+        let inner = self.graph().0.borrow();
+        let flat = &inner.nodes[self.id()];
+        let before = inner.nodes[*flat.inputs.first().filter(|_| matches!(flat.op, Op::Reshape))?].shape.dims();
+        let (last, lead) = flat.shape.dims().split_last()?;
+        let merged = before.strip_prefix(lead)?;
+        (merged.len() > 1 && merged.iter().product::<usize>() == *last).then(|| merged.to_vec())
+    }
+
     /// Keeps the first `axes` axes and merges the rest into one: `[n,c,h,w].flatten(1)` is `[n,c·h·w]`.
     #[track_caller]
     pub fn flatten(&self, axes: usize) -> Tensor {

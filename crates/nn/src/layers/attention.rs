@@ -10,7 +10,7 @@ use crate::{Dropout, Linear, Module, WeightInit};
 /// For each head of d = width/heads columns: `softmax(q·kᵀ/√d)·v`; the heads side by side go through `out_proj`.
 ///
 /// The batch comes first, `[batch,tokens,width]`: a tensor with tokens first has an equally good shape, and each token
-/// would attend to the other rows of the batch instead.
+/// would attend to the other rows of the batch instead. A loss that finds its rows mixed so warns ([`Graph::warnings`]).
 #[derive(Clone, Debug)]
 pub struct MultiheadAttention {
     path: String,
@@ -76,10 +76,12 @@ impl MultiheadAttention {
         let seen = weights.matmul(&v).transpose(&[0, 2, 1, 3]); // [batch,queries,heads,d]
         // PyTorch's default weight, but a bias of 0
         let bound = 1.0 / (self.width as f64).sqrt();
-        Linear::new(under(&self.path, "out_proj"), self.width, self.width)
+        let y = Linear::new(under(&self.path, "out_proj"), self.width, self.width)
             .bias(self.bias)
             .init(WeightInit::Uniform { low: -bound, high: bound })
-            .forward(&seen.reshape(&[batch, queries, self.width]))
+            .forward(&seen.reshape(&[batch, queries, self.width]));
+        g.note_mixed(&y, 1);
+        y
     }
 
     fn mistake(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: &Masks) -> Option<String> {

@@ -8,7 +8,8 @@ use crate::Module;
 /// `{path}.num_batches_tracked`.
 ///
 /// While training, the moments are the batch's, and the running ones move towards them, the variance without bias:
-/// `running' = (1 − momentum)·running + momentum·batch`. In eval mode the running ones are used.
+/// `running' = (1 − momentum)·running + momentum·batch`. In eval mode the running ones are used, and also while training where
+/// they are frozen ([`citius_graph::Graph::freeze`]).
 #[derive(Clone, Debug)]
 pub struct BatchNorm {
     path: String,
@@ -56,11 +57,17 @@ impl BatchNorm {
         if !fits || dims[1] != c {
             return Some(format!("input is {}, must be {wanted}", x.shape()));
         }
-        let alone = x.graph().mode() == Mode::Train && x.elements() <= c;
+        let alone = self.moments(x) == Mode::Train && x.elements() <= c;
         alone.then(|| {
             let shape = x.shape();
             format!("input is {shape}: one value per channel has no variance to train with; use more rows a batch")
         })
+    }
+
+    /// Whose moments are used: the batch's while training, or the running ones.
+    fn moments(&self, x: &Tensor) -> Mode {
+        let frozen = x.graph().is_frozen(&format!("{}.running_mean", self.path));
+        if frozen { Mode::Eval } else { x.graph().mode() }
     }
 
     /// The running moments move towards those of a batch with `count` values per channel.
@@ -104,7 +111,7 @@ impl Module for BatchNorm {
         }
         let (there, back) = channels_last(x.rank());
         let last = x.transpose(&there);
-        let y = match g.mode() {
+        let y = match self.moments(x) {
             Mode::Train => {
                 let all_but_channels: Vec<usize> = (0..x.rank() - 1).collect();
                 let (deviation, batch) = deviations(&last, &all_but_channels);

@@ -5,8 +5,9 @@ use crate::Module;
 /// Rows of a learned table, as PyTorch's: parameter `{path}.weight` `[rows,width]`; i32 indices of any shape `[…]` give
 /// `[…,width]`.
 ///
-/// The row of the padding index starts at 0 and gets no gradient. An index outside the table gives a row that is not a
-/// number, so that a run stops and says so, rather than a row of another token.
+/// The row of the padding index starts at 0 and gets no gradient. Data that is bound to a run is checked before the first step
+/// ([`citius_graph::Limit`]); where an index is computed or fed, one outside the table gives a row that is not a number, so that a run
+/// stops and says so, rather than a row of another token.
 #[derive(Clone, Debug)]
 pub struct Embedding {
     path: String,
@@ -64,6 +65,7 @@ impl Module for Embedding {
             g.report(&self.describe(), problem);
             return g.full(0.0, &dims);
         }
+        g.limit(indices, "token", self.rows);
         let found = self.table(indices).gather_rows(indices);
         dims.pop();
         dims.push(1);

@@ -88,7 +88,10 @@ impl Module for Linear {
         let rows: usize = dims.iter().product();
         dims.push(outputs);
         if last != Some(inputs) {
-            g.report(&self.describe(), format!("input is {}, last axis must be {inputs}", x.shape()));
+            let times = |axes: Vec<usize>| axes.iter().map(usize::to_string).collect::<Vec<_>>().join("·");
+            let merged =
+                x.merged_axes().map_or(String::new(), |axes| format!(", {} = {}", times(axes), last.unwrap_or(0)));
+            g.report(&self.describe(), format!("input is {}{merged}, last axis must be {inputs}", x.shape()));
             return g.full(0.0, &dims);
         }
         let (name, init) = (format!("{}.weight", self.path), self.init.weight(inputs, outputs));

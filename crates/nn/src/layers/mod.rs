@@ -3,6 +3,7 @@
 mod activation;
 mod attention;
 mod batch_norm;
+mod checkpoint;
 mod conv1d;
 mod conv2d;
 mod conv_transpose2d;
@@ -40,6 +41,7 @@ mod upsample;
 pub use activation::Activation;
 pub use attention::{Masks, MultiheadAttention};
 pub use batch_norm::BatchNorm;
+pub use checkpoint::{Checkpoint, checkpoint};
 pub use conv_transpose2d::ConvTranspose2d;
 pub use conv1d::Conv1d;
 pub use conv2d::Conv2d;

@@ -26,15 +26,22 @@ impl TransformerEncoder {
         self
     }
 
-    /// `[batch,tokens,width] → [batch,tokens,width]`
+    /// `[batch,tokens,width] → [batch,tokens,width]`, or as the layer's [`TransformerEncoderLayer::batch_first`] says.
     #[track_caller]
     pub fn encode(&self, x: &Tensor, masks: &Masks) -> Tensor {
         let _line = x.graph().called_here();
         let h = (0..self.count).fold(x.clone(), |h, i| {
             let path = under(&self.path, &format!("layers.{i}"));
-            self.layer.at(path).encode(&h, masks)
+            x.graph().may_recompute(|| self.layer.at(path).encode(&h, masks))
         });
-        if self.norm { LayerNorm::new(under(&self.path, "norm"), self.layer.width()).forward(&h) } else { h }
+        if !self.norm {
+            return h;
+        }
+        let y = LayerNorm::new(under(&self.path, "norm"), self.layer.width()).forward(&h);
+        if y.rank() == 3 && self.count > 0 {
+            x.graph().note_mixed(&y, self.layer.token_axis());
+        }
+        y
     }
 }
 
@@ -77,7 +84,7 @@ impl TransformerDecoder {
         let _line = target.graph().called_here();
         let h = (0..self.count).fold(target.clone(), |h, i| {
             let path = under(&self.path, &format!("layers.{i}"));
-            self.layer.at(path).decode(&h, memory, own, across)
+            target.graph().may_recompute(|| self.layer.at(path).decode(&h, memory, own, across))
         });
         if self.norm { LayerNorm::new(under(&self.path, "norm"), self.layer.width()).forward(&h) } else { h }
     }

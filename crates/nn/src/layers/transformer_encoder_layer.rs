@@ -13,12 +13,17 @@ use crate::{Activation, Module};
 pub struct TransformerEncoderLayer {
     block: TransformerBlock,
     causal: bool,
+    batch_first: bool,
 }
 
 impl TransformerEncoderLayer {
     /// PyTorch's defaults: 2048 wide between the linear layers, dropout 0.1, relu, norms last.
     pub fn new(path: impl Into<String>, width: usize, heads: usize) -> TransformerEncoderLayer {
-        TransformerEncoderLayer { block: TransformerBlock::new(path.into(), width, heads), causal: false }
+        TransformerEncoderLayer {
+            block: TransformerBlock::new(path.into(), width, heads),
+            causal: false,
+            batch_first: true,
+        }
     }
 
     /// The width between the two linear layers.
@@ -48,25 +53,43 @@ impl TransformerEncoderLayer {
         self
     }
 
+    /// `[batch,tokens,width]`, the default here; `false`: `[tokens,batch,width]`, PyTorch's default.
+    pub fn batch_first(mut self, batch_first: bool) -> Self {
+        self.batch_first = batch_first;
+        self
+    }
+
     pub(super) fn at(&self, path: String) -> Self {
-        TransformerEncoderLayer { block: TransformerBlock { path, ..self.block.clone() }, causal: self.causal }
+        TransformerEncoderLayer { block: TransformerBlock { path, ..self.block.clone() }, ..*self }
+    }
+
+    pub(super) fn token_axis(&self) -> usize {
+        usize::from(self.batch_first)
     }
 
     pub(super) fn width(&self) -> usize {
         self.block.width
     }
 
-    /// `[batch,tokens,width] → [batch,tokens,width]`
+    /// `[batch,tokens,width] → [batch,tokens,width]`, or as [`TransformerEncoderLayer::batch_first`] says.
     #[track_caller]
     pub fn encode(&self, x: &Tensor, masks: &Masks) -> Tensor {
         let g = x.graph();
         let _line = g.called_here();
         let _layer = g.scope(format!("{} {}", self.block.path, self.describe()));
+        if !self.batch_first && x.rank() == 3 {
+            let turned = self.clone().batch_first(true).encode(&x.transpose(&[1, 0, 2]), masks);
+            return turned.transpose(&[1, 0, 2]);
+        }
         let masks = Masks { causal: masks.causal || self.causal, ..masks.clone() };
         let dims = x.dims();
         // plain rows, as the products give them: sums over leading axes walk them evenly
         let h = self.block.changed(&rows(x), "norm1", |h| self.block.attend("self_attn", h, &dims, None, &masks));
-        self.block.changed(&h, "norm2", |h| self.block.feed(h)).reshape(&dims)
+        let y = self.block.changed(&h, "norm2", |h| self.block.feed(h)).reshape(&dims);
+        if y.rank() == 3 {
+            g.note_mixed(&y, 1);
+        }
+        y
     }
 }
 

@@ -15,6 +15,8 @@ pub fn cross_entropy(logits: &Tensor, classes: &Tensor, label_smoothing: f64, cl
         return logits.mean_all();
     }
     let (n, c) = (logits.dims()[0], logits.dims()[1]);
+    g.limit(classes, "class", c);
+    g.warn_of_mixed_rows(logits);
     let lse = logits.log_sum_exp(1); // [n,1]
     if classes.dtype() == DType::F32 {
         let shares = classes * (1.0 - label_smoothing) + label_smoothing / c as f64;

@@ -71,11 +71,12 @@ impl Loss {
     }
 }
 
-/// Reports unequal shapes, with a hint where one reshape is the answer.
+/// Reports unequal shapes, with a hint where one reshape is the answer; and warns of rows that see one another.
 #[track_caller]
 fn same_shape(loss: &str, prediction: &Tensor, target: &Tensor) -> bool {
     let (p, t) = (prediction.dims(), target.dims());
     if p == t {
+        prediction.graph().warn_of_mixed_rows(prediction);
         return true;
     }
     let squeezed = |dims: &[usize]| dims.iter().copied().filter(|&d| d != 1).collect::<Vec<_>>();

@@ -119,7 +119,8 @@ impl Module for ResNet {
             let width = self.width << stage;
             for block in 0..blocks {
                 let stride = if stage > 0 && block == 0 { 2 } else { 1 };
-                x = self.block(&format!("layer{}.{block}", stage + 1), &x, channels, width, stride);
+                let path = format!("layer{}.{block}", stage + 1);
+                x = x.graph().may_recompute(|| self.block(&path, &x, channels, width, stride));
                 channels = width * self.depth.expansion();
             }
         }

@@ -25,7 +25,8 @@ impl Module for Vgg {
             for half in 1..=2 {
                 let path = |layer: &str| format!("stages.{stage}.{layer}{half}");
                 let conv = Conv2d::new(path("conv"), inputs, channels, 3).padding(1).bias(false);
-                x = BatchNorm::new_2d(path("bn"), channels).forward(&conv.forward(&x)).relu();
+                let norm = BatchNorm::new_2d(path("bn"), channels);
+                x = x.graph().may_recompute(|| norm.forward(&conv.forward(&x)).relu());
                 inputs = channels;
             }
             // a picture of one pixel has no windows left
