@@ -49,7 +49,7 @@ pub fn halve_products(plan: Plan, isa: Isa, from: usize) -> (Plan, Halves) {
     if isa != Isa::Avx512 || !has_halves() || !plan.calls.iter().any(suits) {
         return (plan, Halves::default());
     }
-    let Plan { mut buffers, mut scratch_bytes, calls, outputs, .. } = plan;
+    let Plan { mut buffers, mut scratch_bytes, calls, outputs, limits, warnings, .. } = plan;
     let mut new_buffer = |dims: [usize; 2]| -> BufferId {
         let offset = scratch_bytes.next_multiple_of(64);
         scratch_bytes = offset + dims[0] * dims[1] * 4;
@@ -111,7 +111,7 @@ pub fn halve_products(plan: Plan, isa: Isa, from: usize) -> (Plan, Halves) {
     let mut numbers: Vec<usize> = calls.iter().map(|c| c.wave).collect();
     numbers.dedup();
     calls.iter_mut().for_each(|c| c.wave = numbers.partition_point(|w| *w < c.wave));
-    (Plan { buffers, scratch_bytes, calls, waves: numbers.len(), outputs }, halves)
+    (Plan { buffers, scratch_bytes, calls, waves: numbers.len(), outputs, limits, warnings }, halves)
 }
 
 enum Kind {

@@ -112,7 +112,7 @@ fn tokens_of_bound_data_are_checked_before_the_first_step() {
     g.output("y", &Embedding::new("emb", 7, 2).forward(&batch).sum_all());
     for cpu in Cpu::all() {
         let mut memory = Memory::new(0);
-        let options = citius_cpu::Options { threads: cpu.threads, isa: Some(cpu.isa) };
+        let options = citius_cpu::Options { threads: cpu.threads, isa: Some(cpu.isa), ..Default::default() };
         let mut step = Executable::new(citius_plan::compile(&g).unwrap(), &mut memory, options).unwrap();
         let mut run = |tokens: &[i32]| {
             let inputs = Inputs::new().i32("tokens", tokens).i32("rows", &[0, 3]);
