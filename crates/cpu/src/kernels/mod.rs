@@ -12,6 +12,8 @@ mod nonzeros;
 mod random;
 mod recurrence;
 mod scatter;
+#[cfg(target_arch = "x86_64")]
+mod skipping;
 mod transpose;
 
 use std::ops::Range;
