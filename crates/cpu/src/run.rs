@@ -267,9 +267,11 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// Steps timed together when the number of threads is chosen, and the fewest that say anything.
+/// Steps timed together when the number of threads is chosen, and the fewest that say anything: enough where they take this
+/// many seconds.
 const TRIAL: u64 = 64;
 const SHORTEST_TRIAL: u64 = 8;
+const LONG_TRIAL: f64 = 0.02;
 /// Steps after which a choice is looked at again.
 const REVIEW: u64 = 2048;
 
@@ -298,10 +300,19 @@ impl Executable {
             let most = match (self.tuning.has_choice(), self.tuning.settled()) {
                 (false, _) => steps - taken,
                 (true, true) => REVIEW.min(steps - taken),
-                (true, false) => TRIAL.min(steps - taken),
+                (true, false) => SHORTEST_TRIAL.min(steps - taken),
             };
+            let trial = !self.tuning.settled();
             let start = Instant::now();
-            let (done, stop) = self.walk(memory.seed(), first + taken, most, threads, first + steps, driver);
+            let (mut done, mut stop) = self.walk(memory.seed(), first + taken, most, threads, first + steps, driver);
+            if trial && !stop && start.elapsed().as_secs_f64() < LONG_TRIAL {
+                let more = (TRIAL - SHORTEST_TRIAL).min(steps - taken - done);
+                if more > 0 {
+                    let (further, stopped) =
+                        self.walk(memory.seed(), first + taken + done, more, threads, first + steps, driver);
+                    (done, stop) = (done + further, stopped);
+                }
+            }
             if done >= SHORTEST_TRIAL {
                 self.tuning.observe(threads, start.elapsed().as_secs_f64() / done as f64);
             }

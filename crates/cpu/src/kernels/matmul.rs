@@ -261,7 +261,9 @@ impl Kernel {
             let far = work.b.row >= FAR && work.b.col == 1 && work.k >= FAR / 16;
             let often = work.m / rows >= OFTEN && work.deep.is_empty() && rows_in_place.is_none();
             let packed = Matmul { b: Operand { row: cols, ..work.b.clone() }, ..work.clone() };
-            return match crate::x86::MatmulKernel::new(&packed, None).filter(|k| far && often && k.tile() == (rows, cols)) {
+            return match crate::x86::MatmulKernel::new(&packed, None)
+                .filter(|k| far && often && k.tile() == (rows, cols))
+            {
                 Some(packed) => (Kernel::Generated(Box::new(packed)), true),
                 None => (Kernel::Generated(Box::new(kernel)), false),
             };
