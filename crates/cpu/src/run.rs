@@ -341,6 +341,7 @@ impl Executable {
             let _subnormals = FlushSubnormals::new();
             for step in first..first + most {
                 if thread == 0 {
+                    schedule.heaps.iter().for_each(|heap| heap.refill());
                     // SAFETY: thread 0, and the others wait at the barrier below.
                     unsafe {
                         self.advance(step);
@@ -389,7 +390,11 @@ impl Executable {
                     }
                     for part in wave {
                         // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
-                        unsafe { self.tasks[part.task].run(part.units.clone(), &context) };
+                        let run = |units| unsafe { self.tasks[part.task].run(units, &context) };
+                        match part.heap.map(|heap| &schedule.heaps[heap]) {
+                            None => run(part.units.clone()),
+                            Some(heap) => std::iter::from_fn(|| heap.take(&part.units)).for_each(run),
+                        }
                     }
                     if *meet {
                         barrier.wait(threads);

@@ -124,6 +124,24 @@ impl MatmulTask {
         self.work.outer.iter().product::<usize>() * self.bands * self.panels
     }
 
+    /// About `units` units: whole panels where they are that many.
+    pub fn grain(&self, units: usize) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if self.skipping.is_some() {
+            return 1;
+        }
+        if 2 * units > self.bands { units.next_multiple_of(self.bands) } else { units.max(1) }
+    }
+
+    /// Less than 1 where zeros are skipped, as many as there usually are.
+    pub fn share(&self) -> f64 {
+        #[cfg(target_arch = "x86_64")]
+        if self.skipping.is_some() {
+            return 0.6;
+        }
+        1.0
+    }
+
     /// SAFETY: as `Task::run`; reach of all operands is checked by the plan's verifier.
     pub unsafe fn run(&self, units: Range<usize>) {
         #[cfg(target_arch = "x86_64")]
@@ -162,15 +180,21 @@ impl MatmulTask {
         if skipping.run(&self.work, unit, self.a, self.b, &self.bases) {
             return;
         }
-        let (lines, (rows, cols)) = (skipping.lines(unit), self.tile);
+        let (lines, cols) = (skipping.lines(unit), self.tile.1);
         if skipping.turned() {
             for panel in lines.start / cols..lines.end.div_ceil(cols) {
                 self.run_bands(0, panel, 0, self.bands);
             }
         } else {
-            let bands = lines.start / rows..lines.end.div_ceil(rows);
-            (0..self.panels).for_each(|panel| self.run_bands(0, panel, bands.start, bands.len()));
+            self.run_rows(lines);
         }
+    }
+
+    /// The tiles of these rows, which are those of whole bands.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn run_rows(&self, lines: Range<usize>) {
+        let bands = lines.start / self.tile.0..lines.end.div_ceil(self.tile.0);
+        (0..self.panels).for_each(|panel| self.run_bands(0, panel, bands.start, bands.len()));
     }
 
     /// `count` tiles below each other.

@@ -119,6 +119,22 @@ impl Task {
         }
     }
 
+    /// The part of its arithmetic that a call is expected to do.
+    pub fn share(&self) -> f64 {
+        match self {
+            Task::Matmul(t) => t.share(),
+            _ => 1.0,
+        }
+    }
+
+    /// About `units` units that are best run together.
+    pub fn grain(&self, units: usize) -> usize {
+        match self {
+            Task::Matmul(t) => t.grain(units),
+            _ => units.max(1),
+        }
+    }
+
     /// Between waves: lets a gather ask for part `n` of `of` of what these units will read in the next step.
     ///
     /// SAFETY: as [`Task::run`].
