@@ -327,3 +327,84 @@ fn scratch() -> *mut Scratch {
         &mut **scratch.get_or_insert_with(make) as *mut Scratch
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use citius_graph::{Graph, random};
+
+    use super::*;
+    use crate::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs};
+
+    struct Keep(Vec<Vec<u32>>);
+
+    impl Driver for Keep {
+        fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
+            self.0 = (0..3).map(|i| outputs.f32(i).iter().map(|v| v.to_bits()).collect()).collect();
+            Flow::Continue
+        }
+    }
+
+    /// Neither a multiple of anything, with enough arithmetic.
+    const ROWS: usize = 130;
+    const DEEP: usize = 300;
+    const WIDTH: usize = 448;
+
+    /// `h·w`, `hᵀ·dy` and `dyᵀ·h` for `h = relu(x)`, in a way that tells of the zeros or not; and how many products skip them.
+    fn products(told: bool, x: &[f32], threads: usize) -> (Vec<Vec<u32>>, usize) {
+        let g = Graph::new();
+        let mut h = g.input("x", &[ROWS, DEEP]).relu();
+        if !told {
+            h = h + g.input("nothing", &[ROWS, DEEP]);
+        }
+        let (w, dy) = (g.input("w", &[DEEP, WIDTH]), g.input("dy", &[ROWS, WIDTH]));
+        g.output("rows", &(h.matmul(&w) + 1.0));
+        g.output("columns", &h.t().matmul(&dy));
+        g.output("turned", &dy.t().matmul(&h));
+        let plan = citius_plan::compile(&g).unwrap();
+        let skipping = |work: &Work| match work {
+            Work::Matmul(m) => Skipping::new(m, &plan, Isa::Avx512, (14, 32)).is_some(),
+            _ => false,
+        };
+        let count = plan.calls.iter().filter(|c| skipping(&c.work)).count();
+        let numbers = |stream, n| (0..n as u64).map(|i| random::uniform(0, stream, i) - 0.5).collect::<Vec<f32>>();
+        let (w, dy, nothing) = (numbers(2, DEEP * WIDTH), numbers(3, ROWS * WIDTH), vec![0.0; ROWS * DEEP]);
+        let inputs = Inputs::new().f32("x", x).f32("w", &w).f32("dy", &dy).f32("nothing", &nothing);
+        let mut memory = Memory::new(0);
+        let options = Options { threads, isa: Some(Isa::Avx512) };
+        let mut step = Executable::new(plan, &mut memory, options).unwrap();
+        let mut kept = Keep(vec![]);
+        step.run(&mut memory, &inputs, 0, 1, &mut kept).unwrap();
+        (kept.0, count)
+    }
+
+    #[test]
+    fn the_bits_are_those_of_tiles() {
+        if Isa::detect() != Isa::Avx512 {
+            return;
+        }
+        let number = |i: u64| random::uniform(0, 1, i);
+        // about half are zeros; none
+        for below in [0.5, 0.0] {
+            let x: Vec<f32> = (0..(ROWS * DEEP) as u64).map(|i| number(i) - below).collect();
+            let (tiles, none) = products(false, &x, 1);
+            assert_eq!(none, 0, "what is added may be anything");
+            for threads in [1, 2, 3] {
+                let (skipped, count) = products(true, &x, threads);
+                assert_eq!(count, 3);
+                assert!(skipped == tiles, "{threads} threads, {below} below zero");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_shows_where_it_is_multiplied() {
+        if Isa::detect() != Isa::Avx512 {
+            return;
+        }
+        let mut x: Vec<f32> = (0..(ROWS * DEEP) as u64).map(|i| random::uniform(0, 1, i) - 0.5).collect();
+        x[5 * DEEP] = f32::NAN;
+        let (results, _) = products(true, &x, 1);
+        assert!(results[0][5 * WIDTH..6 * WIDTH].iter().all(|bits| f32::from_bits(*bits).is_nan()));
+        assert!(results[0][..5 * WIDTH].iter().all(|bits| f32::from_bits(*bits).is_finite()));
+    }
+}
