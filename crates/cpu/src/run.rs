@@ -303,18 +303,20 @@ impl Executable {
                 (true, false) => SHORTEST_TRIAL.min(steps - taken),
             };
             let trial = !self.tuning.settled();
-            let start = Instant::now();
-            let (mut done, mut stop) = self.walk(memory.seed(), first + taken, most, threads, first + steps, driver);
-            if trial && !stop && start.elapsed().as_secs_f64() < LONG_TRIAL {
-                let more = (TRIAL - SHORTEST_TRIAL).min(steps - taken - done);
-                if more > 0 {
-                    let (further, stopped) =
-                        self.walk(memory.seed(), first + taken + done, more, threads, first + steps, driver);
-                    (done, stop) = (done + further, stopped);
-                }
+            let mut start = Instant::now();
+            let end = first + steps;
+            let (mut done, mut stop) = self.walk(memory.seed(), first + taken, most, threads, end, driver);
+            let mut timed = done;
+            let left = steps - taken - done;
+            // too short to tell: those that follow count, where there are enough
+            if trial && !stop && left >= SHORTEST_TRIAL && start.elapsed().as_secs_f64() < LONG_TRIAL {
+                start = Instant::now();
+                let (first, most) = (first + taken + done, TRIAL.min(left));
+                (timed, stop) = self.walk(memory.seed(), first, most, threads, end, driver);
+                done += timed;
             }
-            if done >= SHORTEST_TRIAL {
-                self.tuning.observe(threads, start.elapsed().as_secs_f64() / done as f64);
+            if timed >= SHORTEST_TRIAL {
+                self.tuning.observe(threads, start.elapsed().as_secs_f64() / timed as f64);
             }
             taken += done;
             stopped = stop;

@@ -60,7 +60,7 @@ pub type Span = (usize, usize, usize);
 /// A wave may be this much out of balance for the sake of locality.
 const SLACK: f64 = 1.25;
 /// A call that takes more nanoseconds than this is shared out while it runs.
-const LONG: f64 = 300_000.0;
+const LONG: f64 = 1e6;
 /// Turns in which each thread takes its share of a long call.
 const TURNS: usize = 8;
 /// A call is somebody's when this share of its owned bytes is theirs.
