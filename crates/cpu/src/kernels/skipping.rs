@@ -161,8 +161,8 @@ impl Skipping {
         }
         let along = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         let mut listed = 0;
-        for row in 0..height {
-            let line = if self.col == 1 { sparse.add(row * self.row) } else { rows[row].as_ptr() };
+        for (row, turned) in rows.iter().enumerate().take(height) {
+            let line = if self.col == 1 { sparse.add(row * self.row) } else { turned.as_ptr() };
             for (stretch, at) in (0..depth).step_by(DEPTH).enumerate() {
                 let list = stretch * HEIGHT + row;
                 let (value, number) = (values[list].as_mut_ptr(), numbers[list].as_mut_ptr());
