@@ -276,6 +276,22 @@ mod tests {
     }
 
     #[test]
+    fn every_unit_of_a_heap_is_taken_once() {
+        let heap = Heap { taken: AtomicUsize::new(0), grain: 3 };
+        for _ in 0..2 {
+            let taken = std::thread::scope(|scope| {
+                let all = || std::iter::from_fn(|| heap.take(&(0..100))).flatten().collect::<Vec<_>>();
+                let threads: Vec<_> = (0..3).map(|_| scope.spawn(all)).collect();
+                threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<usize>>()
+            });
+            let mut sorted = taken.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+            heap.refill();
+        }
+    }
+
+    #[test]
     fn threads_meet_where_something_crosses() {
         let at = |start: usize| vec![(0, start, start + 8)];
         let made = |a, b| [[vec![], at(a)], [vec![], at(b)]];

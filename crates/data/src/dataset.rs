@@ -145,6 +145,14 @@ mod tests {
     }
 
     #[test]
+    fn tokens_stay_whole_numbers() {
+        let target = Target::Values { data: vec![0., 1., 2.], width: 1 };
+        let tokens = Dataset::new(3, Features::I32 { data: vec![7, 8, 9, 10, 11, 12], width: 2 }, target).unwrap();
+        assert_eq!(tokens.select(&[1]).features, Features::I32 { data: vec![9, 10], width: 2 });
+        assert_eq!(tokens.width(), 2);
+    }
+
+    #[test]
     fn disagreements_are_refused() {
         let mut wrong = sample();
         wrong.rows = 4;
