@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 import picture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WORKLOADS = "regress,tabular,mnist,gru,cnn"
+WORKLOADS = "regress,tabular,mnist,gru,cnn,transformer"
 MNIST = "../shared/data/mnist"  # where `citius bench` looks too
 
 # (column title, does this line belong to it); the first is ours
@@ -41,9 +41,9 @@ IDLE = 0.5  # load average above which a run is marked
 
 # how many times faster than the peer a step has to be
 REQUIRED = {
-    "JAX, jitted epoch": {"regress": 10, "tabular": 6, "mnist": 2.5, "gru": 8},
+    "JAX, jitted epoch": {"regress": 10, "tabular": 6, "mnist": 2.5, "gru": 8, "transformer": 2},
     "PyTorch, DataLoader": {"regress": 200, "tabular": 50, "mnist": 25},
-    "PyTorch, resident": {"cnn": 3.5},
+    "PyTorch, resident": {"cnn": 3.5, "transformer": 2},
 }
 
 

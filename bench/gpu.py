@@ -18,7 +18,9 @@ import sys
 import tempfile
 import time
 
-WORKLOADS = "regress,tabular,mnist"
+WORKLOADS = "regress,tabular,mnist,gru,cnn,transformer"
+# JAX multiplies in tf32 unless told otherwise
+PRECISION = {"transformer": "tf32"}
 
 # (column title, does this line belong to it); the first is ours
 COLUMNS = [
@@ -29,7 +31,13 @@ COLUMNS = [
 
 # µs a step may take, and how many times faster than the peer it has to be
 ASKED_US = {"regress": 5, "tabular": 8, "mnist": 16}
-ASKED_TIMES = {"JAX, jitted epoch": 2.5, "PyTorch, CUDA graph": 6}
+ASKED_TIMES = {
+    **{name: {"JAX, jitted epoch": 2.5, "PyTorch, CUDA graph": 6} for name in ASKED_US},
+    # … of the faster of the two
+    "gru": 3,
+    "cnn": 2.5,
+    "transformer": 1.5,
+}
 # seconds of five epochs of MNIST: whole process with an empty and with a full cache, and training alone
 ASKED_TRAIN = {"cold": 2.0, "warm": 1.0, "training": 0.1}
 
@@ -106,6 +114,8 @@ def steps(options):
         for workload in options.workloads.split(","):
             for command, directory in sides:
                 command = [*command, "--workloads", workload, "--seconds", str(options.seconds)]
+                if command[0] == options.citius and workload in PRECISION:
+                    command += ["--precision", PRECISION[workload]]
                 for line in lines_of(command, directory):
                     yield {"round": round_number, **line}
 
@@ -169,12 +179,13 @@ def step_table(lines):
             if times:
                 row[title] = statistics.median(times)
         asked = ASKED_US.get(workload)
-        cells = [f"≤ {asked}" if asked else ""] + [cell(title, row, asked) for title in titles]
-        out.append(f"| {workload} | " + " | ".join(cells) + " |")
+        cells = [f"≤ {asked}" if asked else ""] + [cell(title, row, asked, workload) for title in titles]
+        name = f"{workload}, {PRECISION[workload]}" if workload in PRECISION else workload
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
     return out + [""]
 
 
-def cell(title, row, asked):
+def cell(title, row, asked, workload):
     """`12.1 (met)` for us, `42.0, 3.5× (asked 2.5×: met)` for a peer."""
     if title not in row:
         return ""
@@ -184,7 +195,11 @@ def cell(title, row, asked):
     if COLUMNS[0][0] not in row:
         return number(us)
     times = us / row[COLUMNS[0][0]]
-    required = ASKED_TIMES[title]
+    required = ASKED_TIMES[workload]
+    if not isinstance(required, dict):
+        best = us == min(row[peer] for peer, _ in COLUMNS[1:] if peer in row)
+        return f"{number(us)}, {times:.1f}×" + (f" (asked {required}×: {met(times >= required)})" if best else "")
+    required = required[title]
     return f"{number(us)}, {times:.1f}× (asked {required}×: {met(times >= required)})"
 
 

@@ -86,7 +86,7 @@ impl Copies {
                     match wave {
                         Some((gather, wave)) => {
                             let task = own(gather);
-                            waves[wave].insert(0, Part { task, units: 0..tasks[task].units() });
+                            waves[wave].insert(0, Part { task, units: 0..tasks[task].units(), heap: None });
                         }
                         None => schedule.apart[thread] = thread > 0,
                     }

@@ -275,9 +275,11 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// Steps timed together when the number of threads is chosen, and the fewest that say anything.
+/// Steps timed together when the number of threads is chosen, and the fewest that say anything: enough where they take this
+/// many seconds.
 const TRIAL: u64 = 64;
 const SHORTEST_TRIAL: u64 = 8;
+const LONG_TRIAL: f64 = 0.02;
 /// Steps after which a choice is looked at again.
 const REVIEW: u64 = 2048;
 
@@ -306,12 +308,23 @@ impl Executable {
             let most = match (self.tuning.has_choice(), self.tuning.settled()) {
                 (false, _) => steps - taken,
                 (true, true) => REVIEW.min(steps - taken),
-                (true, false) => TRIAL.min(steps - taken),
+                (true, false) => SHORTEST_TRIAL.min(steps - taken),
             };
-            let start = Instant::now();
-            let (done, stop) = self.walk(memory.seed(), first + taken, most, threads, first + steps, driver);
-            if done >= SHORTEST_TRIAL {
-                self.tuning.observe(threads, start.elapsed().as_secs_f64() / done as f64);
+            let trial = !self.tuning.settled();
+            let mut start = Instant::now();
+            let end = first + steps;
+            let (mut done, mut stop) = self.walk(memory.seed(), first + taken, most, threads, end, driver);
+            let mut timed = done;
+            let left = steps - taken - done;
+            // too short to tell: those that follow count, where there are enough
+            if trial && !stop && left >= SHORTEST_TRIAL && start.elapsed().as_secs_f64() < LONG_TRIAL {
+                start = Instant::now();
+                let (first, most) = (first + taken + done, TRIAL.min(left));
+                (timed, stop) = self.walk(memory.seed(), first, most, threads, end, driver);
+                done += timed;
+            }
+            if timed >= SHORTEST_TRIAL {
+                self.tuning.observe(threads, start.elapsed().as_secs_f64() / timed as f64);
             }
             taken += done;
             stopped = stop;
@@ -338,6 +351,7 @@ impl Executable {
             let _subnormals = FlushSubnormals::new();
             for step in first..first + most {
                 if thread == 0 {
+                    schedule.heaps.iter().for_each(|heap| heap.refill());
                     // SAFETY: thread 0, and the others wait at the barrier below.
                     unsafe {
                         self.advance(step);
@@ -386,7 +400,11 @@ impl Executable {
                     }
                     for part in wave {
                         // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
-                        unsafe { self.tasks[part.task].run(part.units.clone(), &context) };
+                        let run = |units| unsafe { self.tasks[part.task].run(units, &context) };
+                        match part.heap.map(|heap| &schedule.heaps[heap]) {
+                            None => run(part.units.clone()),
+                            Some(heap) => std::iter::from_fn(|| heap.take(&part.units)).for_each(run),
+                        }
                     }
                     if *meet {
                         barrier.wait(threads);

@@ -3,6 +3,7 @@
 //! nobody is dealt out by units.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use citius_plan::Plan;
 
@@ -13,11 +14,34 @@ use crate::kernels::Task;
 pub struct Part {
     pub task: usize,
     pub units: Range<usize>,
+    /// They are nobody's yet: each thread takes some from this heap whenever it has nothing else to do.
+    pub heap: Option<usize>,
+}
+
+/// The units of a long call. How fast a core is at the moment, and how many zeros there are to skip, nobody knows beforehand.
+pub struct Heap {
+    taken: AtomicUsize,
+    /// Units taken at a time.
+    grain: usize,
+}
+
+impl Heap {
+    /// Some of these units, until all are taken.
+    pub fn take(&self, units: &Range<usize>) -> Option<Range<usize>> {
+        let start = units.start + self.taken.fetch_add(self.grain, Ordering::Relaxed);
+        (start < units.end).then(|| start..units.end.min(start + self.grain))
+    }
+
+    /// All are there again; while no thread takes any.
+    pub fn refill(&self) {
+        self.taken.store(0, Ordering::Relaxed);
+    }
 }
 
 pub struct Schedule {
     /// For each thread, for each wave, its parts.
     pub waves: Vec<Vec<Vec<Part>>>,
+    pub heaps: Vec<Heap>,
     /// For each thread, its parts that gather rows of a table.
     pub gathers: Vec<Vec<Part>>,
     /// For each wave, whether threads wait for each other after it.
@@ -35,16 +59,22 @@ pub type Span = (usize, usize, usize);
 
 /// A wave may be this much out of balance for the sake of locality.
 const SLACK: f64 = 1.25;
+/// A call that takes more nanoseconds than this is shared out while it runs.
+const LONG: f64 = 1e6;
+/// Turns in which each thread takes its share of a long call.
+const TURNS: usize = 8;
 /// A call is somebody's when this share of its owned bytes is theirs.
 const CLEARLY: f64 = 0.7;
 
 impl Schedule {
     pub fn new(plan: &Plan, tasks: &[Task], threads: usize) -> Schedule {
-        let mut dealer = Dealer { plan, tasks, threads, owned: vec![vec![0.0; threads]; plan.buffers.len()] };
+        let owned = vec![vec![0.0; threads]; plan.buffers.len()];
+        let mut dealer = Dealer { plan, tasks, threads, owned, heaps: vec![] };
         // the second pass knows who wrote the parameters at the end of the first
         dealer.deal();
         let waves = dealer.deal();
         Schedule {
+            heaps: dealer.heaps,
             gathers: vec![vec![]; threads],
             waves,
             barriers: vec![],
@@ -113,11 +143,13 @@ struct Dealer<'a> {
     threads: usize,
     /// Share of each buffer that each thread wrote last.
     owned: Vec<Vec<f64>>,
+    heaps: Vec<Heap>,
 }
 
 impl Dealer<'_> {
     fn deal(&mut self) -> Vec<Vec<Vec<Part>>> {
         let mut schedule = vec![vec![Vec::new(); self.plan.waves]; self.threads];
+        self.heaps.clear();
         for wave in 0..self.plan.waves {
             let mut calls: Vec<usize> =
                 (0..self.plan.calls.len()).filter(|&i| self.plan.calls[i].wave == wave).collect();
@@ -127,10 +159,14 @@ impl Dealer<'_> {
             calls.sort_by(|&a, &b| self.price(b).total_cmp(&self.price(a)));
             let mut common = Vec::new();
             for i in calls {
+                if self.threads > 1 && self.price(i) > LONG && !self.tasks[i].gathers() {
+                    self.share(i, &mut load, wave, &mut schedule);
+                    continue;
+                }
                 match self.owner(i) {
                     Some(t) if load[t] + self.price(i) <= share * SLACK + 50.0 => {
                         load[t] += self.price(i);
-                        schedule[t][wave].push(Part { task: i, units: 0..self.tasks[i].units() });
+                        schedule[t][wave].push(Part { task: i, units: 0..self.tasks[i].units(), heap: None });
                         self.record(i, t, 1.0);
                     }
                     _ => common.push(i),
@@ -140,10 +176,25 @@ impl Dealer<'_> {
                 self.spread(i, share, &mut load, wave, &mut schedule);
             }
             for parts in schedule.iter_mut().map(|waves| &mut waves[wave]) {
-                parts.sort_by(|a, b| self.price(b.task).total_cmp(&self.price(a.task)));
+                // what is a thread's own first; the rest evens out what that left uneven
+                let rank = |p: &Part| (p.heap.is_some(), -self.price(p.task));
+                parts.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
             }
         }
         schedule
+    }
+
+    /// Leaves the units of a call to whoever comes first.
+    fn share(&mut self, i: usize, load: &mut [f64], wave: usize, schedule: &mut [Vec<Vec<Part>>]) {
+        let (units, heap) = (self.tasks[i].units(), Some(self.heaps.len()));
+        let grain = self.tasks[i].grain(units.div_ceil(self.threads * TURNS));
+        self.heaps.push(Heap { taken: AtomicUsize::new(0), grain });
+        let each = self.price(i) / self.threads as f64;
+        for (t, load) in load.iter_mut().enumerate() {
+            schedule[t][wave].push(Part { task: i, units: 0..units, heap });
+            *load += each;
+            self.record(i, t, 1.0 / self.threads as f64);
+        }
     }
 
     /// Deals the units of a call to the threads with room, the emptiest first.
@@ -160,7 +211,7 @@ impl Dealer<'_> {
             let room = ((share - load[t]) / each).round().max(0.0) as usize;
             let take = if last { units - start } else { room.min(units - start) };
             if take > 0 {
-                schedule[t][wave].push(Part { task: i, units: start..start + take });
+                schedule[t][wave].push(Part { task: i, units: start..start + take, heap: None });
                 load[t] += take as f64 * each;
                 self.record(i, t, take as f64 / units as f64);
                 start += take;
@@ -173,7 +224,7 @@ impl Dealer<'_> {
         let cost = self.plan.calls[i].cost;
         // rows of a gather lie anywhere in memory
         let bandwidth = if self.tasks[i].gathers() { 20.0 } else { 60.0 };
-        cost.flops as f64 / 80.0 + cost.bytes as f64 / bandwidth + 15.0
+        cost.flops as f64 * self.tasks[i].share() / 80.0 + cost.bytes as f64 / bandwidth + 15.0
     }
 
     /// Bytes that a call reads and each thread wrote last. What it only writes does not count: a copy belongs with its source,
@@ -217,11 +268,27 @@ mod tests {
 
     /// The same, where thread 0 has filled something before.
     fn crossings(filled: &[Span], touched: &[[[Vec<Span>; 2]; 2]]) -> (bool, Vec<bool>) {
-        let part = |task| vec![Part { task, units: 0..1 }];
+        let part = |task| vec![Part { task, units: 0..1, heap: None }];
         let waves = (0..2).map(|thread| (0..touched.len()).map(|n| part(2 * n + thread)).collect()).collect();
         let (gathers, barriers, apart) = (vec![], vec![], vec![]);
-        let schedule = Schedule { waves, gathers, barriers, together: 0, apart, meet_first: false };
+        let schedule = Schedule { waves, heaps: vec![], gathers, barriers, together: 0, apart, meet_first: false };
         schedule.crossings(touched.len(), filled, &|task| touched[task / 2][task % 2].clone())
+    }
+
+    #[test]
+    fn every_unit_of_a_heap_is_taken_once() {
+        let heap = Heap { taken: AtomicUsize::new(0), grain: 3 };
+        for _ in 0..2 {
+            let taken = std::thread::scope(|scope| {
+                let all = || std::iter::from_fn(|| heap.take(&(0..100))).flatten().collect::<Vec<_>>();
+                let threads: Vec<_> = (0..3).map(|_| scope.spawn(all)).collect();
+                threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<usize>>()
+            });
+            let mut sorted = taken.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+            heap.refill();
+        }
     }
 
     #[test]

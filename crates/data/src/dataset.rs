@@ -20,6 +20,8 @@ pub enum Features {
     F32 { data: Vec<f32>, width: usize },
     /// Bytes, a quarter of the memory traffic: value = byte · scale + shift.
     U8 { data: Vec<u8>, width: usize, scale: f32, shift: f32 },
+    /// Numbers of tokens, for an embedding to look up.
+    I32 { data: Vec<i32>, width: usize },
 }
 
 /// Targets in row-major order.
@@ -60,6 +62,7 @@ impl Dataset {
             Features::U8 { data, width, scale, shift } => {
                 Features::U8 { data: gather(data, *width, &rows), width: *width, scale: *scale, shift: *shift }
             }
+            Features::I32 { data, width } => Features::I32 { data: gather(data, *width, &rows), width: *width },
         };
         let target = match &self.target {
             Target::Values { data, width } => Target::Values { data: gather(data, *width, &rows), width: *width },
@@ -73,6 +76,7 @@ impl Dataset {
         let features = match &self.features {
             Features::F32 { data, width } => (data.len(), *width),
             Features::U8 { data, width, .. } => (data.len(), *width),
+            Features::I32 { data, width } => (data.len(), *width),
         };
         let target = match &self.target {
             Target::Values { data, width } => (data.len(), *width),
@@ -103,7 +107,7 @@ impl Features {
     /// Values per row.
     pub fn width(&self) -> usize {
         match self {
-            Features::F32 { width, .. } | Features::U8 { width, .. } => *width,
+            Features::F32 { width, .. } | Features::U8 { width, .. } | Features::I32 { width, .. } => *width,
         }
     }
 }
@@ -138,6 +142,14 @@ mod tests {
         assert_eq!(picked.features, Features::F32 { data: vec![4., 5., 0., 1.], width: 2 });
         assert_eq!(picked.target, Target::Classes { data: vec![2, 0], classes: 3 });
         assert_eq!((picked.width(), picked.outputs()), (2, 3));
+    }
+
+    #[test]
+    fn tokens_stay_whole_numbers() {
+        let target = Target::Values { data: vec![0., 1., 2.], width: 1 };
+        let tokens = Dataset::new(3, Features::I32 { data: vec![7, 8, 9, 10, 11, 12], width: 2 }, target).unwrap();
+        assert_eq!(tokens.select(&[1]).features, Features::I32 { data: vec![9, 10], width: 2 });
+        assert_eq!(tokens.width(), 2);
     }
 
     #[test]

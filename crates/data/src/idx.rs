@@ -286,7 +286,7 @@ mod tests {
                 let value = 255.0 * scale + shift;
                 assert!((value - (1.0 - mean) / std).abs() < 1e-6);
             }
-            Features::F32 { .. } => panic!("floats"),
+            Features::F32 { .. } | Features::I32 { .. } => panic!("not bytes"),
         }
         write("t10k-labels-idx1-ubyte", &idx(2049, &[1], &[3]));
         assert!(mnist_dir(dir.path()).unwrap_err().to_string().contains("out of range"));

@@ -146,6 +146,6 @@ fn mnist() {
             let std = 1.0 / (255.0 * scale);
             assert!((std - 0.3081).abs() < 1e-4 && (-shift * std - 0.1307).abs() < 1e-4);
         }
-        Features::F32 { .. } => panic!("floats"),
+        Features::F32 { .. } | Features::I32 { .. } => panic!("not bytes"),
     }
 }

@@ -27,6 +27,7 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
     split::split_reductions(&mut draft);
     materialise::untranspose_products(&mut draft);
     materialise::choose_stored(&mut draft);
+    materialise::turn_results(&mut draft);
     materialise::absorb_gathers(&mut draft);
     materialise::check_stored(&draft).map_err(CompileError::Unsupported)?;
     let mut stored = draft.stored.clone();
@@ -161,6 +162,6 @@ fn label(draft: &Draft, kernel: &Kernel) -> String {
 }
 
 fn epilogue_ops<'a>(draft: &'a Draft, kernel: &Kernel, product: usize) -> Vec<&'a str> {
-    let others = kernel.roots.iter().filter(|r| r.defines != Some(product));
+    let others = kernel.roots.iter().filter(|r| r.value != product);
     others.map(|r| draft.nodes[r.value].op.name()).collect()
 }

@@ -242,6 +242,11 @@ impl Draft {
         matches!(node.op, Op::Reshape) && !access::only_ones_differ(&node.shape, &self.nodes[node.inputs[0]].shape)
     }
 
+    /// A product that is stored in another order only (`turn_results`).
+    pub fn is_unstored_product(&self, id: NodeId) -> bool {
+        matches!(self.nodes[id].op, Op::Matmul { .. }) && !self.stored.contains(&id)
+    }
+
     /// A fold over the last axis of a loop, short enough for one vector: its result is at hand in the same iteration.
     pub fn is_short_row_fold(&self, kernel: &Kernel, root: &Root) -> bool {
         match (&kernel.body, &root.fold) {

@@ -63,6 +63,18 @@ pub fn form_kernels(draft: &mut Draft) {
                     kernels.push(Kernel { body: Body::Loop(draft.loop_space(part)), roots: vec![root] });
                 }
             }
+            Op::Transpose { perm } if draft.is_unstored_product(node.inputs[0]) => {
+                let product = node.inputs[0];
+                let shape = &draft.nodes[product].shape;
+                // where each axis of the product is in the result
+                let mut place = vec![0; perm.len()];
+                perm.iter().enumerate().for_each(|(to, &from)| place[from] = to);
+                let at = Access::identity(shape).through_transpose(&place);
+                let (offset, strides) = at.strides(&node.shape, draft.loop_space(product).len());
+                let target = Target { node: id, offset, strides };
+                let root = Root { value: product, defines: Some(id), fold: None, target };
+                kernels.push(Kernel { body: Body::Matmul(product), roots: vec![root] });
+            }
             _ => {
                 let root = Root { value: id, defines: Some(id), fold: None, target: draft.whole(id, target) };
                 kernels.push(Kernel { body: Body::Loop(draft.loop_space(id)), roots: vec![root] });

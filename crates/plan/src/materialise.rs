@@ -158,6 +158,22 @@ pub fn choose_stored(draft: &mut Draft) {
     }
 }
 
+/// Pass `turn_results`: a product that is only read with its rows in another order is stored in that order at once. Its columns
+/// stay neighbours.
+pub fn turn_results(draft: &mut Draft) {
+    let users = draft.users();
+    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).chain(draft.updates.iter().map(|u| u.1)).collect();
+    for id in draft.order() {
+        let Op::Transpose { perm } = &draft.nodes[id].op else { continue };
+        let product = draft.nodes[id].inputs[0];
+        let alone = users[product] == [id] && !kept.contains(&product);
+        let rows = perm.last() == Some(&(perm.len() - 1));
+        if draft.stored.contains(&id) && matches!(draft.nodes[product].op, Op::Matmul { .. }) && alone && rows {
+            draft.stored.remove(&product);
+        }
+    }
+}
+
 /// Bytes that are not f32 are only read where they are, gathered, or, as i32, copied.
 pub fn check_stored(draft: &Draft) -> Result<(), String> {
     for &id in &draft.stored {

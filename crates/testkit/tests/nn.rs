@@ -32,6 +32,23 @@ fn dropout_keeps_the_mean_and_changes_by_step() {
 }
 
 #[test]
+fn dropout_of_a_relu_has_the_gradient_of_both() {
+    let both = |together: bool, p: f64| {
+        let g = Graph::new();
+        let x = g.parameter("x", &[200], Init::Normal { mean: 0.0, std: 1.0 });
+        let dropout = Dropout::new(p);
+        let y = if together { dropout.after_relu(&x) } else { dropout.forward(&x.relu()) };
+        g.output("y", &y);
+        g.output("dx", &g.gradients(&(&y * y.exp()).sum_all(), &[x])[0].clone().unwrap());
+        Reference::new(&g, 0).step(&Values::new()).unwrap()
+    };
+    for p in [0.0, 0.3, 1.0] {
+        let (one, other) = (both(true, p), both(false, p));
+        assert_eq!((&one["y"], &one["dx"]), (&other["y"], &other["dx"]), "{p}");
+    }
+}
+
+#[test]
 fn dropout_of_everything_is_zero_with_gradient_zero() {
     let g = Graph::new();
     let x = g.parameter("x", &[4], Init::Constant(2.0));

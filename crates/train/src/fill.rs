@@ -30,7 +30,8 @@ impl Batch for Filler<'_> {
 }
 
 fn fields<'a>(slots: &mut Slots<'a>) -> Option<[FieldMut<'a>; 2]> {
-    let x = slots.f32(INPUT).map(FieldMut::F32).or_else(|| slots.u8(INPUT).map(FieldMut::U8))?;
+    let x = slots.f32(INPUT).map(FieldMut::F32).or_else(|| slots.u8(INPUT).map(FieldMut::U8));
+    let x = x.or_else(|| slots.i32(INPUT).map(FieldMut::I32))?;
     let y = slots.f32(TARGET).map(FieldMut::F32).or_else(|| slots.i32(TARGET).map(FieldMut::I32))?;
     Some([x, y])
 }

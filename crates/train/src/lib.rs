@@ -60,7 +60,7 @@ pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
 pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
-pub use material::{Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
+pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
 pub use predictor::Predictor;

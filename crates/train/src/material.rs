@@ -41,9 +41,18 @@ pub struct LoadingOptions {
 pub struct Form {
     pub rows: usize,
     pub width: usize,
-    /// Features are bytes: value = byte · scale + shift.
-    pub bytes: Option<(f32, f32)>,
+    pub features: FeatureForm,
     pub target: TargetForm,
+}
+
+/// What a feature is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FeatureForm {
+    Numbers,
+    /// value = byte · scale + shift
+    Bytes(f32, f32),
+    /// The number of a token.
+    Tokens,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,10 +106,10 @@ impl Loaded {
         if x.name != schema::INPUT || y.name != schema::TARGET {
             return Err(wrong("training needs the fields x and y, in this order"));
         }
-        let bytes = match x.kind {
-            Kind::F32 => None,
-            Kind::U8 => Some(bytes),
-            Kind::I32 => return Err(wrong("whole numbers as inputs need an embedding, which no model has yet")),
+        let features = match x.kind {
+            Kind::F32 => FeatureForm::Numbers,
+            Kind::U8 => FeatureForm::Bytes(bytes.0, bytes.1),
+            Kind::I32 => FeatureForm::Tokens,
         };
         let target = match y.kind {
             Kind::F32 if !y.labels.is_empty() => TargetForm::Shares(y.width()),
@@ -108,7 +117,7 @@ impl Loaded {
             Kind::I32 if y.shape.is_empty() && !y.labels.is_empty() => TargetForm::Classes(y.labels.len()),
             Kind::I32 | Kind::U8 => return Err(wrong("its target is neither numbers nor a class")),
         };
-        let form = Form { rows: rows as usize, width: x.width(), bytes, target };
+        let form = Form { rows: rows as usize, width: x.width(), features, target };
         Ok(Loaded { feed, form, options })
     }
 
@@ -145,9 +154,10 @@ impl From<&Dataset> for Form {
         Form {
             rows: data.rows,
             width: data.width(),
-            bytes: match &data.features {
-                Features::F32 { .. } => None,
-                Features::U8 { scale, shift, .. } => Some((*scale, *shift)),
+            features: match &data.features {
+                Features::F32 { .. } => FeatureForm::Numbers,
+                Features::U8 { scale, shift, .. } => FeatureForm::Bytes(*scale, *shift),
+                Features::I32 { .. } => FeatureForm::Tokens,
             },
             target: match &data.target {
                 Target::Values { width, .. } => TargetForm::Values(*width),

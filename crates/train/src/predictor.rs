@@ -9,6 +9,7 @@ use citius_nn::Module;
 use citius_plan::compile;
 
 use crate::TrainError;
+use crate::material::FeatureForm;
 
 /// Rows computed together; what is left over at the end has a plan of its own.
 const BATCH: usize = 1024;
@@ -28,7 +29,7 @@ struct Batch {
     executable: Executable,
     rows: usize,
     width: usize,
-    affine: Option<(f32, f32)>,
+    features: FeatureForm,
     output: usize,
 }
 
@@ -67,6 +68,7 @@ impl Predictor {
         let rows = match features {
             Features::F32 { data, .. } => data.len() / width,
             Features::U8 { data, .. } => data.len() / width,
+            Features::I32 { data, .. } => data.len() / width,
         };
         let mut outputs = Vec::new();
         let mut start = 0;
@@ -78,6 +80,7 @@ impl Predictor {
             let inputs = match features {
                 Features::F32 { data, .. } => Inputs::new().f32("x", &data[range]),
                 Features::U8 { data, .. } => Inputs::new().u8("x", &data[range]),
+                Features::I32 { data, .. } => Inputs::new().i32("x", &data[range]),
             };
             executable.run(&mut self.memory, &inputs, 0, 1, &mut Collect { output: *output, into: &mut outputs })?;
             start += count;
@@ -87,18 +90,22 @@ impl Predictor {
 
     /// The place of the executable for this many rows of this kind.
     fn batch(&mut self, rows: usize, features: &Features) -> Result<usize, TrainError> {
-        let (width, affine) = match features {
-            Features::F32 { width, .. } => (*width, None),
-            Features::U8 { width, scale, shift, .. } => (*width, Some((*scale, *shift))),
+        let (width, form) = match features {
+            Features::F32 { width, .. } => (*width, FeatureForm::Numbers),
+            Features::U8 { width, scale, shift, .. } => (*width, FeatureForm::Bytes(*scale, *shift)),
+            Features::I32 { width, .. } => (*width, FeatureForm::Tokens),
         };
-        let same = |b: &Batch| b.rows == rows && b.width == width && b.affine == affine;
+        let same = |b: &Batch| b.rows == rows && b.width == width && b.features == form;
         if let Some(at) = self.batches.iter().position(same) {
             return Ok(at);
         }
         let g = Graph::with_mode(Mode::Eval);
-        let x = match affine {
-            None => g.input("x", &[rows, width]),
-            Some((scale, shift)) => g.input_of("x", &[rows, width], DType::U8).to_f32() * scale as f64 + shift as f64,
+        let x = match form {
+            FeatureForm::Numbers => g.input("x", &[rows, width]),
+            FeatureForm::Bytes(scale, shift) => {
+                g.input_of("x", &[rows, width], DType::U8).to_f32() * scale as f64 + shift as f64
+            }
+            FeatureForm::Tokens => g.input_of("x", &[rows, width], DType::I32),
         };
         g.output("outputs", &self.model.forward(&x));
         let plan = compile(&g)?;
@@ -109,7 +116,7 @@ impl Predictor {
         }
         let executable = Executable::new(plan, &mut self.memory, options)?;
         let output = executable.output("outputs").unwrap_or(0);
-        self.batches.push(Batch { executable, rows, width, affine, output });
+        self.batches.push(Batch { executable, rows, width, features: form, output });
         Ok(self.batches.len() - 1)
     }
 }

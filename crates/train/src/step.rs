@@ -7,7 +7,7 @@ use citius_graph::{DType, Graph, Init, Mode, Names, NodeId, Tensor};
 use citius_nn::{Learning, LossScaling, Module};
 use citius_plan::{Plan, compile};
 
-use crate::material::{Form, TargetForm};
+use crate::material::{FeatureForm, Form, TargetForm};
 use crate::{Engine, Machine, Material, Settings, TrainError};
 
 /// How a batch reaches the step.
@@ -39,10 +39,13 @@ pub fn plan_step(
         let table = g.input_of(name, &[height].into_iter().chain(width).collect::<Vec<_>>(), dtype);
         rows.as_ref().map_or(table.clone(), |rows| table.gather_rows(rows))
     };
-    let x = match form.bytes {
-        None => input("x", Some(form.width), DType::F32),
+    let x = match form.features {
+        FeatureForm::Numbers => input("x", Some(form.width), DType::F32),
         // in this order: the planner folds it into the gather
-        Some((scale, shift)) => input("x", Some(form.width), DType::U8).to_f32() * scale as f64 + shift as f64,
+        FeatureForm::Bytes(scale, shift) => {
+            input("x", Some(form.width), DType::U8).to_f32() * scale as f64 + shift as f64
+        }
+        FeatureForm::Tokens => input("x", Some(form.width), DType::I32),
     };
     let y = match form.target {
         TargetForm::Values(width) | TargetForm::Shares(width) => input("y", Some(width), DType::F32),
@@ -192,6 +195,7 @@ pub(crate) fn tables(material: &Material) -> Inputs<'_> {
     let inputs = match &data.features {
         Features::F32 { data, .. } => inputs.f32("x", data),
         Features::U8 { data, .. } => inputs.u8("x", data),
+        Features::I32 { data, .. } => inputs.i32("x", data),
     };
     match &data.target {
         Target::Values { data, .. } => inputs.f32("y", data),

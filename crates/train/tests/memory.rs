@@ -51,7 +51,7 @@ fn wishes(folder: &Path) -> Wishes {
 /// The report, and what was said about memory.
 fn run(wishes: Wishes, out: &Path, threads: usize) -> Result<(Report, String), String> {
     let options =
-        RunOptions { out: Some(out.to_owned()), cpu: Options { threads, isa: None }, ..RunOptions::default() };
+        RunOptions { out: Some(out.to_owned()), cpu: Options { threads, ..Options::default() }, ..RunOptions::default() };
     let mut said = String::new();
     let mut listen = |event: &Event| {
         if let Event::RunStarted { choices, .. } = event {

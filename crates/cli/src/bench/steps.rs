@@ -289,6 +289,7 @@ fn training_step(
         Features::U8 { width, scale, shift, .. } => {
             input("x", Some(*width), DType::U8).to_f32() * *scale as f64 + *shift as f64
         }
+        Features::I32 { width, .. } => input("x", Some(*width), DType::I32),
     };
     let output = workload.forward(&x, whole);
     let loss = match &data.target {
@@ -304,6 +305,7 @@ fn bound(data: &Dataset) -> Inputs<'_> {
     let inputs = match &data.features {
         Features::F32 { data, .. } => Inputs::new().f32("x", data),
         Features::U8 { data, .. } => Inputs::new().u8("x", data),
+        Features::I32 { data, .. } => Inputs::new().i32("x", data),
     };
     match &data.target {
         Target::Values { data, .. } => inputs.f32("y", data),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use citius_data::{Dataset, Features, Images, Target, image_dataset, mnist_dir};
 use citius_graph::{Tensor, random};
-use citius_nn::{Activation, Cell, Conv2d, Linear, Module, forecaster, mlp};
+use citius_nn::{Activation, Cell, Conv2d, Linear, Module, TransformerClassifier, forecaster, mlp};
 
 use super::DATA_DIR;
 
@@ -25,6 +25,8 @@ pub enum Workload {
     Gru,
     /// Convolution 3→16 of 3×3 on pictures of 32×32, then linear to 10, on 3,200 rows, cross-entropy, batch 32
     Cnn,
+    /// Embedding of 100 tokens, two encoder layers of width 256 with 4 heads, on 1,600 rows of 50, cross-entropy, batch 32
+    Transformer,
 }
 
 impl Workload {
@@ -36,6 +38,7 @@ impl Workload {
             Workload::Wide => "wide",
             Workload::Gru => "gru",
             Workload::Cnn => "cnn",
+            Workload::Transformer => "transformer",
         }
     }
 
@@ -58,6 +61,8 @@ impl Workload {
                 let seen = Conv2d::new("conv", channels, 16, 3).forward(&pictures).relu();
                 return Linear::new("fc", 16 * (side - 2) * (side - 2), 10).forward(&seen.flatten(1));
             }
+            // PyTorch's defaults, as the peer's
+            Workload::Transformer => return TransformerClassifier::default().forward(x),
         };
         let model = mlp(sizes, Activation::Relu, 0.0);
         if whole { model.whole() } else { model }.forward(x)
@@ -65,14 +70,15 @@ impl Workload {
 
     pub fn rate(self) -> f64 {
         match self {
-            Workload::Regress | Workload::Tabular | Workload::Mnist | Workload::Wide | Workload::Cnn => 1e-3,
+            Workload::Regress | Workload::Tabular | Workload::Mnist | Workload::Wide => 1e-3,
+            Workload::Cnn | Workload::Transformer => 1e-3,
             Workload::Gru => 1e-2,
         }
     }
 
     pub fn batch(self) -> usize {
         match self {
-            Workload::Regress | Workload::Tabular | Workload::Gru | Workload::Cnn => 32,
+            Workload::Regress | Workload::Tabular | Workload::Gru | Workload::Cnn | Workload::Transformer => 32,
             Workload::Mnist => 64,
             Workload::Wide => 8192,
         }
@@ -109,6 +115,13 @@ impl Workload {
                 let y = (0..3200).map(|i| (random::uniform(SEED, 2, i) * 10.0) as i32).collect();
                 Dataset::new(3200, Features::F32 { data: x, width }, Target::Classes { data: y, classes: 10 })
             }
+            Workload::Transformer => {
+                let below = |most: f32, stream, n: u64| {
+                    (0..n).map(|i| (random::uniform(SEED, stream, i) * most) as i32).collect::<Vec<_>>()
+                };
+                let x = Features::I32 { data: below(100.0, 1, 1600 * TOKENS as u64), width: TOKENS };
+                Dataset::new(1600, x, Target::Classes { data: below(10.0, 2, 1600), classes: 10 })
+            }
             Workload::Mnist => {
                 let (images, labels) = match mnist.map(Path::to_owned).or_else(found) {
                     Some(dir) => mnist_dir(&dir).map_err(|e| e.to_string())?.train,
@@ -125,6 +138,8 @@ impl Workload {
 const GRU_STEPS: [usize; 2] = [100, 10];
 /// Channels, height and width.
 const CNN_PICTURE: [usize; 3] = [3, 32, 32];
+/// Of a sequence.
+const TOKENS: usize = 50;
 
 fn found() -> Option<std::path::PathBuf> {
     Some(Path::new(DATA_DIR).join("mnist")).filter(|dir| dir.is_dir())

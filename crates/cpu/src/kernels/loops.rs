@@ -4,10 +4,12 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use citius_plan::{FoldKind, Loop, MOST_OPERANDS, Nest, Operand};
+use citius_graph::DType;
+use citius_plan::{FoldKind, Instr, Loop, MOST_OPERANDS, Nest, Operand};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
+use crate::widest::{Plain, widest};
 
 /// Elements that make a unit worth handing to another thread.
 const UNIT_ELEMENTS: usize = 2048;
@@ -31,6 +33,8 @@ pub struct LoopTask {
 }
 
 enum Kernel {
+    /// Sums of columns, of rows that lie far apart.
+    Sums,
     Interpreted(Isa),
     #[cfg(target_arch = "x86_64")]
     Generated(crate::x86::LoopKernel),
@@ -162,6 +166,9 @@ impl Cut {
 
 impl Kernel {
     fn new(work: &Loop, isa: Isa) -> Kernel {
+        if sums_far_columns(work) {
+            return Kernel::Sums;
+        }
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512
             && let Some(kernel) = crate::x86::LoopKernel::new(work)
@@ -176,6 +183,10 @@ impl Kernel {
     /// SAFETY: `table[i]` points at the first element of operand `i` of this stretch of `rows` × `cols`.
     unsafe fn run(&self, work: &Loop, table: &mut [*mut u8; 2 * MOST_OPERANDS], rows: usize, cols: usize) {
         match self {
+            Kernel::Sums => {
+                let (from, to) = (table[0] as *const f32, table[work.folds[0].operand] as *mut f32);
+                widest(ColumnSums { from, row: work.operands[0].row, rows, cols, to })
+            }
             Kernel::Interpreted(Isa::Portable) => interpret::<false>(work, table, rows, cols),
             #[cfg(target_arch = "x86_64")]
             Kernel::Interpreted(Isa::Avx2 | Isa::Avx512) => interpret_avx2(work, table, rows, cols),
@@ -183,6 +194,50 @@ impl Kernel {
             Kernel::Interpreted(Isa::Avx2 | Isa::Avx512) => interpret::<false>(work, table, rows, cols),
             #[cfg(target_arch = "x86_64")]
             Kernel::Generated(kernel) => kernel.run(table.as_mut_ptr(), rows, cols),
+        }
+    }
+}
+
+/// Rows this many numbers apart, or more, fall on few sets of the caches: they are read along, not down.
+const FAR: usize = 1024;
+
+/// Nothing but sums of columns, of rows that lie far apart.
+fn sums_far_columns(work: &Loop) -> bool {
+    let [fold] = &work.folds[..] else { return false };
+    let sums = work.nest == Nest::Columns && work.stores.is_empty() && fold.kind == FoldKind::Sum;
+    let [from, to] = &work.operands[..] else { return false };
+    let plain = from.dtype == DType::F32 && from.col == 1 && to.dtype == DType::F32 && to.col == 1 && fold.operand == 1;
+    sums && plain && work.program.instrs == [Instr::Load(0)] && from.row >= FAR
+}
+
+struct ColumnSums {
+    from: *const f32,
+    row: usize,
+    rows: usize,
+    cols: usize,
+    to: *mut f32,
+}
+
+impl Plain for ColumnSums {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        const WIDE: usize = 256;
+        for start in (0..self.cols).step_by(WIDE) {
+            let width = WIDE.min(self.cols - start);
+            // every fourth row, as where columns are summed one after the other
+            let mut sums = [[0.0f32; WIDE]; 4];
+            for row in 0..self.rows {
+                // SAFETY: `rows` × `cols` elements of the operand, whose reach the plan's verifier has checked.
+                let line = unsafe { std::slice::from_raw_parts(self.from.add(row * self.row + start), width) };
+                sums[row % 4].iter_mut().zip(line).for_each(|(sum, x)| *sum += x);
+            }
+            // SAFETY: as above, of the fold's target, which nobody else touches.
+            let to = unsafe { std::slice::from_raw_parts_mut(self.to.add(start), width) };
+            for (i, to) in to.iter_mut().enumerate() {
+                *to = (sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i]);
+            }
         }
     }
 }

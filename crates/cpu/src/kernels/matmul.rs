@@ -13,6 +13,8 @@ use crate::kernels::loops::outer_offset;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::nonzeros::Sparse;
 #[cfg(target_arch = "x86_64")]
+use crate::kernels::skipping::Skipping;
+#[cfg(target_arch = "x86_64")]
 use crate::x86::nonzeros::Side;
 
 pub struct MatmulTask {
@@ -21,6 +23,12 @@ pub struct MatmulTask {
     /// For a left side of bytes, when most of them are zero.
     #[cfg(target_arch = "x86_64")]
     sparse: Option<Box<Sparse>>,
+    /// For a side that has many zeros.
+    #[cfg(target_arch = "x86_64")]
+    skipping: Option<Skipping>,
+    /// Panels of the right side are copied together before they are multiplied.
+    #[cfg(target_arch = "x86_64")]
+    packs: bool,
     /// `a` leads to the addresses of the left side's rows, not to their elements.
     #[cfg(target_arch = "x86_64")]
     rows_in_place: Option<Side>,
@@ -50,7 +58,7 @@ impl MatmulTask {
         let rows_in_place = super::in_place::side_of(plan, isa, work);
         let work = with_wide_result(work.clone());
         #[cfg(target_arch = "x86_64")]
-        let kernel = Kernel::new(&work, isa, rows_in_place);
+        let (kernel, packs) = Kernel::new(&work, isa, rows_in_place);
         #[cfg(not(target_arch = "x86_64"))]
         let kernel = Kernel::Compiled(isa);
         let tile = match &kernel {
@@ -63,12 +71,23 @@ impl MatmulTask {
             Kernel::Compiled(_) => None,
             Kernel::Generated(_) => Sparse::new(&work, found).map(Box::new),
         };
+        #[cfg(target_arch = "x86_64")]
+        let skipping = match kernel {
+            Kernel::Generated(_) if sparse.is_none() && rows_in_place.is_none() => {
+                Skipping::new(&work, plan, isa, tile)
+            }
+            _ => None,
+        };
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (found, plan);
         MatmulTask {
             kernel,
             #[cfg(target_arch = "x86_64")]
             sparse,
+            #[cfg(target_arch = "x86_64")]
+            skipping,
+            #[cfg(target_arch = "x86_64")]
+            packs,
             #[cfg(target_arch = "x86_64")]
             rows_in_place,
             tile,
@@ -89,6 +108,8 @@ impl MatmulTask {
         Some(MatmulTask {
             kernel: Kernel::Generated(Box::new(kernel)),
             sparse: None,
+            skipping: None,
+            packs: false,
             rows_in_place: None,
             tile,
             bands: work.m.div_ceil(tile.0),
@@ -117,7 +138,29 @@ impl MatmulTask {
     }
 
     pub fn units(&self) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(skipping) = &self.skipping {
+            return skipping.units();
+        }
         self.work.outer.iter().product::<usize>() * self.bands * self.panels
+    }
+
+    /// About `units` units: whole panels where they are that many.
+    pub fn grain(&self, units: usize) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if self.skipping.is_some() {
+            return 1;
+        }
+        if 2 * units > self.bands { units.next_multiple_of(self.bands) } else { units.max(1) }
+    }
+
+    /// Less than 1 where zeros are skipped, as many as there usually are.
+    pub fn share(&self) -> f64 {
+        #[cfg(target_arch = "x86_64")]
+        if self.skipping.is_some() {
+            return 0.6;
+        }
+        1.0
     }
 
     /// SAFETY: as `Task::run`; reach of all operands is checked by the plan's verifier.
@@ -125,6 +168,11 @@ impl MatmulTask {
         #[cfg(target_arch = "x86_64")]
         if let Some(sparse) = self.sparse.as_ref().filter(|s| s.applies()) {
             return sparse.run(&self.work, units, self.units(), self.b, &self.bases);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(skipping) = &self.skipping {
+            units.for_each(|unit| self.skip_zeros(skipping, unit));
+            return;
         }
         // panels outside: a panel of B stays in the cache for all bands
         let mut band = units.start;
@@ -145,6 +193,29 @@ impl MatmulTask {
                 outer += 1;
             }
         }
+    }
+
+    /// A unit of rows, or of columns, without its zeros; by tiles where there are too few.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn skip_zeros(&self, skipping: &Skipping, unit: usize) {
+        if skipping.run(&self.work, unit, self.a, self.b, &self.bases) {
+            return;
+        }
+        let (lines, cols) = (skipping.lines(unit), self.tile.1);
+        if skipping.turned() {
+            for panel in lines.start / cols..lines.end.div_ceil(cols) {
+                self.run_bands(0, panel, 0, self.bands);
+            }
+        } else {
+            self.run_rows(lines);
+        }
+    }
+
+    /// The tiles of these rows, which are those of whole bands.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn run_rows(&self, lines: Range<usize>) {
+        let bands = lines.start / self.tile.0..lines.end.div_ceil(self.tile.0);
+        (0..self.panels).for_each(|panel| self.run_bands(0, panel, bands.start, bands.len()));
     }
 
     /// `count` tiles below each other.
@@ -181,6 +252,9 @@ impl MatmulTask {
             }
             #[cfg(target_arch = "x86_64")]
             Kernel::Generated(kernel) => {
+                if self.packs {
+                    b = pack(b, work.b.row, work.k, cols, tile_cols);
+                }
                 // where rows are given by their addresses: which ones, and how far along them
                 let left = |a: *const f32, row: usize| match self.rows_in_place {
                     None => (a.add(row * work.a.row), 0),
@@ -222,15 +296,54 @@ fn with_wide_result(work: Matmul) -> Matmul {
 
 #[cfg(target_arch = "x86_64")]
 impl Kernel {
-    fn new(work: &Matmul, isa: Isa, rows_in_place: Option<Side>) -> Kernel {
+    /// The kernel, and whether it reads panels of the right side that are packed.
+    fn new(work: &Matmul, isa: Isa, rows_in_place: Option<Side>) -> (Kernel, bool) {
         debug_assert!(work.operands.iter().all(|o| o.dtype == DType::F32), "epilogues read and write f32");
         if isa == Isa::Avx512
             && let Some(kernel) = crate::x86::MatmulKernel::new(work, rows_in_place)
         {
-            return Kernel::Generated(Box::new(kernel));
+            let (rows, cols) = kernel.tile();
+            let far = work.b.row >= FAR && work.b.col == 1 && work.k >= FAR / 16;
+            let often = work.m / rows >= OFTEN && work.deep.is_empty() && rows_in_place.is_none();
+            let packed = Matmul { b: Operand { row: cols, ..work.b.clone() }, ..work.clone() };
+            return match crate::x86::MatmulKernel::new(&packed, None)
+                .filter(|k| far && often && k.tile() == (rows, cols))
+            {
+                Some(packed) => (Kernel::Generated(Box::new(packed)), true),
+                None => (Kernel::Generated(Box::new(kernel)), false),
+            };
         }
-        Kernel::Compiled(isa)
+        (Kernel::Compiled(isa), false)
     }
+}
+
+/// Rows of a panel that lie this many numbers apart, or more, fall on few sets of the caches: they would push each other out.
+#[cfg(target_arch = "x86_64")]
+const FAR: usize = 1024;
+/// Bands that read a panel for which it is worth copying.
+#[cfg(target_arch = "x86_64")]
+const OFTEN: usize = 8;
+
+/// `k` rows of `cols` numbers, one after the other, each with room for `wide`; they stay until the next call on this thread.
+///
+/// SAFETY: row i is at `b + i·row`.
+#[cfg(target_arch = "x86_64")]
+unsafe fn pack(b: *const f32, row: usize, k: usize, cols: usize, wide: usize) -> *const f32 {
+    use crate::memory::Aligned;
+    thread_local! {
+        static PANEL: std::cell::RefCell<(usize, Aligned)> = std::cell::RefCell::new((0, Aligned::new(0)));
+    }
+    PANEL.with_borrow_mut(|(room, panel)| {
+        let bytes = k * wide * 4;
+        if *room < bytes {
+            (*room, *panel) = (bytes, Aligned::new(bytes));
+        }
+        let to = panel.pointer() as *mut f32;
+        for i in 0..k {
+            std::ptr::copy_nonoverlapping(b.add(i * row), to.add(i * wide), cols);
+        }
+        to as *const f32
+    })
 }
 
 unsafe fn compiled(isa: Isa, work: &Matmul, a: *const f32, b: *const f32, table: &[*mut u8], rows: usize, cols: usize) {

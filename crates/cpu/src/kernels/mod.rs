@@ -14,6 +14,8 @@ mod pairs;
 mod random;
 mod recurrence;
 mod scatter;
+#[cfg(target_arch = "x86_64")]
+mod skipping;
 mod transpose;
 
 use std::ops::Range;
@@ -141,6 +143,22 @@ impl Task {
             Task::ArgMax(t) => t.units(),
             Task::Recurrence(t) => t.units(),
             Task::RecurrenceGradient(t) => t.units(),
+        }
+    }
+
+    /// The part of its arithmetic that a call is expected to do.
+    pub fn share(&self) -> f64 {
+        match self {
+            Task::Matmul(t) => t.share(),
+            _ => 1.0,
+        }
+    }
+
+    /// About `units` units that are best run together.
+    pub fn grain(&self, units: usize) -> usize {
+        match self {
+            Task::Matmul(t) => t.grain(units),
+            _ => units.max(1),
         }
     }
 

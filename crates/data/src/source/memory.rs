@@ -21,13 +21,15 @@ impl InMemory {
         let kind = match &data.features {
             Features::F32 { .. } => Kind::F32,
             Features::U8 { .. } => Kind::U8,
+            Features::I32 { .. } => Kind::I32,
         };
         InMemory::of_kind(name, data, kind)
     }
 
-    /// Features as finished numbers.
+    /// Features as finished numbers; tokens stay what they are.
     pub fn finished(name: &str, data: Arc<Dataset>) -> Result<InMemory, DataError> {
-        InMemory::of_kind(name, data, Kind::F32)
+        let tokens = matches!(data.features, Features::I32 { .. });
+        InMemory::of_kind(name, data, if tokens { Kind::I32 } else { Kind::F32 })
     }
 
     fn of_kind(name: &str, data: Arc<Dataset>, kind: Kind) -> Result<InMemory, DataError> {
@@ -62,6 +64,7 @@ impl Source for InMemory {
         match (&self.data.features, x) {
             (Features::F32 { data, width }, FieldMut::F32(x)) => copy(data, *width, rows, x),
             (Features::U8 { data, width, .. }, FieldMut::U8(x)) => copy(data, *width, rows, x),
+            (Features::I32 { data, width }, FieldMut::I32(x)) => copy(data, *width, rows, x),
             (Features::U8 { data, width, scale, shift }, FieldMut::F32(x)) => {
                 pulp::Arch::new().dispatch(
                     #[inline(always)]
@@ -90,6 +93,7 @@ impl Source for InMemory {
         let (bytes, width): (&[u8], usize) = match &self.data.features {
             Features::F32 { data, width } => (bytemuck::cast_slice(data), 4 * width),
             Features::U8 { data, width, .. } => (data, *width),
+            Features::I32 { data, width } => (bytemuck::cast_slice(data), 4 * width),
         };
         if bytes.len() > NEAR {
             rows.iter().filter_map(|row| bytes.get(*row as usize * width..)).for_each(|rest| {

@@ -7,6 +7,9 @@ impl Tensor {
     /// `[…,m,k] × […,k,n] → […,m,n]`; leading axes broadcast.
     #[track_caller]
     pub fn matmul(&self, rhs: &Tensor) -> Tensor {
+        if let Some(result) = of_table(self, rhs) {
+            return result;
+        }
         // a transposed operand is read as it is stored
         let (a, ta) = untransposed(self);
         let (b, tb) = untransposed(rhs);
@@ -71,6 +74,56 @@ fn product(a: &Tensor, ta: bool, b: &Tensor, tb: bool, lhs: &Tensor, rhs: &Tenso
     let mut dims = batch.dims().to_vec();
     dims.extend([m, n]);
     lhs.graph().add(Op::Matmul { ta, tb, inner: 1 }, &[a.id(), b.id()], dims.into(), DType::F32)
+}
+
+/// Rows of a table times a matrix are rows of the table times the matrix: fewer of them where each row is looked up several
+/// times. Rows that are not in the table, `inside.choose(rows, number)`, stay what they are.
+#[track_caller]
+fn of_table(lhs: &Tensor, rhs: &Tensor) -> Option<Tensor> {
+    let g = lhs.graph();
+    let node = |t: &Tensor| {
+        let inner = g.0.borrow();
+        let node = &inner.nodes[t.id()];
+        (node.op.clone(), node.inputs.clone())
+    };
+    let under = |t: &Tensor, through: &dyn Fn(&Op) -> bool| {
+        let mut t = t.clone();
+        loop {
+            match node(&t) {
+                (op, inputs) if through(&op) => t = g.tensor(inputs[0]),
+                _ => return t,
+            }
+        }
+    };
+    let width = *lhs.dims().last()?;
+    if lhs.rank() != 2 || rhs.rank() != 2 || rhs.dims()[0] != width || rhs.dtype() != DType::F32 {
+        return None;
+    }
+    let found = under(lhs, &|op| matches!(op, Op::Reshape));
+    let (guard, gather) = match node(&found) {
+        (op @ Op::Map { .. }, inputs) if op.name() == "choose" => {
+            let [inside, rows, other] = [0, 1, 2].map(|i| g.tensor(inputs[i]));
+            let inside = under(&inside, &|op| matches!(op, Op::Broadcast));
+            let other = under(&other, &|op| matches!(op, Op::Broadcast));
+            let Op::Constant(number) = node(&other).0 else { return None };
+            let of_rows = inside.dims().last() == Some(&1) && inside.rank() == found.rank();
+            // only what stays what it is when multiplied
+            (number.is_nan() && of_rows).then_some((Some(inside), rows))?
+        }
+        _ => (None, found.clone()),
+    };
+    let (Op::GatherRows, inputs) = node(&gather) else { return None };
+    let (table, indices) = (g.tensor(inputs[0]), g.tensor(inputs[1]));
+    let fits = table.rank() == 2 && table.dtype() == DType::F32 && found.dims().last() == Some(&width);
+    if !fits || indices.elements() < 2 * table.dims()[0] {
+        return None;
+    }
+    let rows = table.matmul(rhs).gather_rows(&indices);
+    let rows = match guard {
+        Some(inside) => inside.choose(&rows, &g.scalar(f64::NAN)),
+        None => rows,
+    };
+    Some(rows.reshape(&[lhs.dims()[0], rhs.dims()[1]]))
 }
 
 /// The stored tensor under a swap of the last two axes, and whether there was one.

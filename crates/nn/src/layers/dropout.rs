@@ -12,6 +12,22 @@ impl Dropout {
     pub fn new(p: f64) -> Dropout {
         Dropout { p }
     }
+
+    /// `dropout(relu(x))`. Where the result is above 0 tells all that the gradient needs: neither x nor what was drawn
+    /// has to be kept.
+    #[track_caller]
+    pub fn after_relu(&self, x: &Tensor) -> Tensor {
+        let active = x.relu();
+        let kept = self.forward(&active);
+        if kept.id() == active.id() || !(0.0..1.0).contains(&self.p) {
+            return kept;
+        }
+        let scale = 1.0 / (1.0 - self.p);
+        kept.with_gradient(&[x], move |v| {
+            let zero = v.y.constant(0.0);
+            vec![Some(zero.lt(v.y).choose(&(v.dy * scale), &zero))]
+        })
+    }
 }
 
 impl Module for Dropout {

@@ -47,7 +47,10 @@ impl TransformerBlock {
     #[track_caller]
     pub fn feed(&self, x: &Tensor) -> Tensor {
         let inner = Linear::new(under(&self.path, "linear1"), self.width, self.feedforward).forward(x);
-        let inner = self.drop(&self.activation.forward(&inner));
+        let inner = match self.activation {
+            Activation::Relu => Dropout::new(self.dropout).after_relu(&inner),
+            other => self.drop(&other.forward(&inner)),
+        };
         Linear::new(under(&self.path, "linear2"), self.feedforward, self.width).forward(&inner)
     }
 

@@ -23,6 +23,13 @@ fn one(name: String, dims: &[usize], body: impl FnOnce(&Graph, &Tensor) -> Tenso
 }
 
 fn matmuls(cases: &mut Vec<Case>) {
+    // stored with its rows in another order, by itself and behind an epilogue
+    for (perm, dims) in [([0, 2, 1, 3], [2, 5, 51]), ([1, 0, 2, 3], [3, 10, 17]), ([2, 0, 1, 3], [5, 6, 17])] {
+        let starts = || vec![Start::arbitrary("a", &[2, 3, 5, 4]), Start::arbitrary("b", &[2, 3, 4, 17])];
+        let turned = |x: &[Tensor]| x[0].matmul(&x[1]).transpose(&perm).reshape(&dims);
+        cases.push(Case::new(format!("matmul turned {perm:?}"), starts(), |_, x| turned(x)));
+        cases.push(Case::new(format!("matmul turned {perm:?}, relu"), starts(), |_, x| (turned(x) - 0.2).relu()));
+    }
     for (m, k, n) in [(1, 1, 1), (2, 3, 4), (1, 5, 1), (9, 3, 17), (5, 1, 2), (0, 3, 2), (2, 0, 3), (2, 3, 0)] {
         for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
             let a = Start::arbitrary("a", &if ta { [k, m] } else { [m, k] });
@@ -247,6 +254,21 @@ fn rows(cases: &mut Vec<Case>) {
             x.scatter_rows(&g.input_of("rows", dims, DType::I32), table[0])
         });
         cases.push(scatter.input("rows", indices));
+    }
+    // rows that are looked up often enough: the table is multiplied, not the rows
+    for guarded in [false, true] {
+        let starts = vec![Start::arbitrary("table", &[3, 4]), Start::arbitrary("w", &[4, 5])];
+        let case = Case::new(format!("rows of a table × matrix, guarded {guarded}"), starts, |g, x| {
+            let indices = g.input_of("rows", &[2, 4], DType::I32);
+            let mut rows = x[0].gather_rows(&indices);
+            if guarded {
+                let inside = indices.to_f32().lt(&g.scalar(3.0)).reshape(&[2, 4, 1]);
+                rows = inside.choose(&rows, &g.scalar(f64::NAN));
+            }
+            let product = rows.reshape(&[8, 4]).matmul(&x[1]);
+            product.exp() + (rows * 2.0).sum(&[2], true).reshape(&[8, 1])
+        });
+        cases.push(case.input("rows", &[2.0, 0.0, 2.0, 1.0, 1.0, 2.0, 0.0, 2.0]));
     }
 }
 

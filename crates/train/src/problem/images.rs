@@ -50,7 +50,7 @@ impl Problem {
         }
         let bytes = match &train.features {
             Features::U8 { scale, shift, .. } => (*scale, *shift),
-            Features::F32 { .. } => (1.0, 0.0),
+            Features::F32 { .. } | Features::I32 { .. } => (1.0, 0.0),
         };
         let stem = stem(path);
         let rows = format!("{} training and {} test pictures of 3×32×32", count(train.rows), count(test.rows));
@@ -90,7 +90,7 @@ impl Problem {
         let test = image_dataset(test.0, &test.1, classes, Some((mean, std)))?;
         let (scale, shift) = match &train.features {
             Features::U8 { scale, shift, .. } => (*scale, *shift),
-            Features::F32 { .. } => (1.0, 0.0),
+            Features::F32 { .. } | Features::I32 { .. } => (1.0, 0.0),
         };
         let rows = format!("{} training and {} test images", count(train.rows), count(test.rows));
         let choices = vec![

@@ -146,6 +146,7 @@ impl Problem {
             match &set.features {
                 Features::F32 { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
                 Features::U8 { data, .. } => hash.add(data),
+                Features::I32 { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
             }
             match &set.target {
                 Target::Values { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
@@ -164,6 +165,7 @@ impl Problem {
         match (&mut all.features, &more.features) {
             (Features::F32 { data, .. }, Features::F32 { data: more, .. }) => data.extend_from_slice(more),
             (Features::U8 { data, .. }, Features::U8 { data: more, .. }) => data.extend_from_slice(more),
+            (Features::I32 { data, .. }, Features::I32 { data: more, .. }) => data.extend_from_slice(more),
             _ => return None,
         }
         match (&mut all.target, &more.target) {

@@ -239,7 +239,7 @@ pub(super) fn dataset_of(source: &dyn Source, rows: &[u32], (scale, shift): (f32
     let mut features = match x.kind {
         Kind::F32 => Features::F32 { data: vec![0.0; count * width], width },
         Kind::U8 => Features::U8 { data: vec![0; count * width], width, scale, shift },
-        Kind::I32 => return Err(wrong()),
+        Kind::I32 => Features::I32 { data: vec![0; count * width], width },
     };
     let mut target = match y.kind {
         Kind::F32 => Target::Values { data: vec![0.0; count * y.width()], width: y.width() },
@@ -249,6 +249,7 @@ pub(super) fn dataset_of(source: &dyn Source, rows: &[u32], (scale, shift): (f32
     let into_x = match &mut features {
         Features::F32 { data, .. } => FieldMut::F32(data),
         Features::U8 { data, .. } => FieldMut::U8(data),
+        Features::I32 { data, .. } => FieldMut::I32(data),
     };
     let into_y = match &mut target {
         Target::Values { data, .. } => FieldMut::F32(data),
