@@ -35,7 +35,7 @@ fn difference(name: &str, forward: impl Fn(&Tensor) -> Tensor) -> f32 {
         assert_eq!(out.dims(), shape);
         g.output("y", &out);
         let mut memory = Memory::new(0);
-        let options = Options { threads: 2, isa: Some(isa) };
+        let options = Options { threads: 2, isa: Some(isa), ..Options::default() };
         let mut executable = Executable::new(citius_plan::compile(&g).unwrap(), &mut memory, options).unwrap();
         let taken = weights.load(&mut memory).unwrap();
         assert_eq!(taken.tensors, memory.tensors().len());
