@@ -142,7 +142,7 @@ def markdown(machine, table, path):
         f"[runs/{path.name}](runs/{path.name}). Made by `bench/compare.py`; do not edit.",
         "",
     ]
-    if machine["load"] > machine["idle"]:
+    if machine.get("load", 0) > machine.get("idle", 0):  # a run that was cut off has neither
         out += [f"**The machine was not idle** (load {machine['load']} at the start): run it again before quoting a number.", ""]
     if "note" in machine:
         out += [f"Note: {machine['note']}.", ""]
