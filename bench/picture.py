@@ -55,7 +55,7 @@ def draw(table, machine):
         axis.append(text(x, height - 14, f"{power:g} µs" if power == low else f"{power:,.0f}", "small middle"))
         power *= 10
     caption = f"{machine['cpu']}, {machine['cores']} cores, {machine['isa']}, {machine['date']}; logarithmic; shuffle and gather included"
-    if machine["load"] > machine["idle"]:
+    if machine.get("load", 0) > machine.get("idle", 0):
         caption += "; MACHINE NOT IDLE"
     return "\n".join(
         [
