@@ -50,8 +50,11 @@ fn wishes(folder: &Path) -> Wishes {
 
 /// The report, and what was said about memory.
 fn run(wishes: Wishes, out: &Path, threads: usize) -> Result<(Report, String), String> {
-    let options =
-        RunOptions { out: Some(out.to_owned()), cpu: Options { threads, ..Options::default() }, ..RunOptions::default() };
+    let options = RunOptions {
+        out: Some(out.to_owned()),
+        cpu: Options { threads, ..Options::default() },
+        ..RunOptions::default()
+    };
     let mut said = String::new();
     let mut listen = |event: &Event| {
         if let Event::RunStarted { choices, .. } = event {
