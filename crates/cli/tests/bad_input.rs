@@ -40,6 +40,18 @@ fn files_that_are_not_there_or_empty() {
 }
 
 #[test]
+fn changes_of_pictures_where_there_are_none() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.write("mix.toml", "mix = { name = \"mixup\", alpha = 0.2 }");
+    folder.write("augment.toml", "augment = [{ name = \"horizontal-flip\" }]");
+    let said = folder.fails(2, "train houses.csv --config mix.toml --out m");
+    assert!(said.starts_with("error: mix is for a folder"), "{said}");
+    let said = folder.fails(2, "train --config augment.toml --out m");
+    assert!(said.starts_with("error: augment is for a folder"), "{said}");
+}
+
+#[test]
 fn columns_and_cells() {
     refuses(&houses(), "--target prise", &["did you mean \"price\"?"]);
     refuses(&houses(), "--target 7", &["0 to 2"]);

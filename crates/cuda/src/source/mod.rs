@@ -9,7 +9,7 @@ pub mod rows;
 pub mod tensor;
 mod text;
 
-use citius_plan::{FoldKind, Loop, Nest, Plan, Work};
+use citius_plan::{FoldKind, Loop, Matmul, Nest, Plan, Work};
 
 use crate::draw::rows_alone;
 use crate::layout::{Layout, LeafPlaces};
@@ -181,33 +181,13 @@ fn emit_call(
         }
         Work::Matmul(m) => match fibre.cut {
             Cut::Tiles { tile, .. } => {
-                let rows = matmul::all_rows(m);
-                let (down, across) = (rows.div_ceil(tile.rows), m.n.div_ceil(tile.cols));
-                text.line(format!("const int in_outer = unit % {};", down * across));
-                text.line(format!(
-                    "const Index r0 = in_outer / {across} * {}, c0 = in_outer % {across} * {};",
-                    tile.rows, tile.cols
-                ));
-                text.line(format!("const Index r1 = min(r0 + {}, (Index){rows});", tile.rows));
-                let outer = match matmul::is_flat(m) {
-                    true => Vec::new(),
-                    false => indices(&m.outer, &format!("(unit / {})", down * across)),
-                };
+                let outer = place_of_tile(text, m, (tile.rows, tile.cols));
+                text.line(format!("const Index r1 = min(r0 + {}, (Index){});", tile.rows, matmul::all_rows(m)));
                 matmul::emit(text, sync, m, tile, &outer);
                 tile.shared()
             }
             Cut::Tensor { tile, .. } => {
-                let rows = matmul::all_rows(m);
-                let (down, across) = (rows.div_ceil(tile.rows), m.n.div_ceil(tile.cols));
-                text.line(format!("const int in_outer = unit % {};", down * across));
-                text.line(format!(
-                    "const Index r0 = in_outer / {across} * {}, c0 = in_outer % {across} * {};",
-                    tile.rows, tile.cols
-                ));
-                let outer = match matmul::is_flat(m) {
-                    true => Vec::new(),
-                    false => indices(&m.outer, &format!("(unit / {})", down * across)),
-                };
+                let outer = place_of_tile(text, m, (tile.rows, tile.cols));
                 tensor::emit(text, m, tile, &outer);
                 0
             }
@@ -248,6 +228,17 @@ fn emit_call(
             sync.before_shared(text);
             recurrence::walk_back(text, r, &walkers(fibre, r.rows, threads))
         }
+    }
+}
+
+/// First row and column of a unit's tile; returns its outer indices, of which a flat product has none.
+fn place_of_tile(text: &mut Text, m: &Matmul, (rows, cols): (usize, usize)) -> Vec<String> {
+    let (down, across) = (matmul::all_rows(m).div_ceil(rows), m.n.div_ceil(cols));
+    text.line(format!("const int in_outer = unit % {};", down * across));
+    text.line(format!("const Index r0 = in_outer / {across} * {rows}, c0 = in_outer % {across} * {cols};"));
+    match matmul::is_flat(m) {
+        true => Vec::new(),
+        false => indices(&m.outer, &format!("(unit / {})", down * across)),
     }
 }
 

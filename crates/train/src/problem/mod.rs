@@ -111,9 +111,26 @@ impl Input {
     }
 }
 
+/// What changes training pictures is refused where there are none that it would change.
+fn expect_pictures(wishes: &Wishes) -> Result<(), TrainError> {
+    let asked = match (&wishes.augment, wishes.mix) {
+        (None, None) => return Ok(()),
+        (Some(_), _) => "augment",
+        (None, Some(_)) => "mix",
+    };
+    let pictures = match (&wishes.source, wishes.kind) {
+        (Some(_), Some(kind)) => kind == SourceKind::Pictures,
+        (Some(path), None) => matches!(Found::at(path)?, Found::Pictures(_)),
+        (None, _) => false,
+    };
+    let message = format!("{asked} is for a folder or a list of pictures, and the source is none; leave it out");
+    if pictures { Ok(()) } else { Err(TrainError::Setting(message)) }
+}
+
 impl Problem {
     /// Reads the source that was asked for, the embedded digits if none.
     pub fn read(wishes: &Wishes) -> Result<Problem, TrainError> {
+        expect_pictures(wishes)?;
         let Some(path) = &wishes.source else { return Problem::digits(60_000, 10_000) };
         match (wishes.kind, wishes.window) {
             (Some(SourceKind::Pictures), _) => return Problem::pictures(path, wishes),
