@@ -18,6 +18,9 @@ SHAPES = {
     "regress": "10-64-1, batch 32",
     "tabular": "100-50-10, batch 32",
     "mnist": "784-128-64-10, batch 64",
+    "gru": "10→20 through 100 steps, batch 32",
+    "cnn": "3→16 3×3 on 32×32, batch 32",
+    "transformer": "2×(256, 4 heads, 2048), 50 tokens, batch 32",
 }
 
 
@@ -34,7 +37,7 @@ def draw(table, machine):
     across = lambda us: LEFT + (WIDTH - LEFT - RIGHT) * math.log10(us / low) / math.log10(high / low)
     parts, y = [], TOP
     for workload, row in table.items():
-        parts.append(text(LEFT, y + 13, f"{workload}  ", "title") + text(LEFT + 62, y + 13, SHAPES.get(workload, ""), "small"))
+        parts.append(text(LEFT, y + 13, f"{workload}  ", "title") + text(LEFT + max(62, 9 * len(workload)), y + 13, SHAPES.get(workload, ""), "small"))
         y += 22
         for title in [t for t in COLOURS if t in row]:
             us = row[title]
@@ -44,7 +47,8 @@ def draw(table, machine):
             parts.append(bar + text(across(us) + 6, y + 14, f"{number(us)} µs", style))
             if title != "Citius" and "Citius" in row:
                 times = us / row["Citius"]
-                parts.append(text(across(us) + 74, y + 14, f"{times:.1f}×" if times < 10 else f"{times:.0f}×", "small"))
+                behind = across(us) + 26 + 7.5 * len(f"{number(us)} µs")
+                parts.append(text(behind, y + 14, f"{times:.1f}×" if times < 10 else f"{times:.0f}×", "small"))
             y += BAR + GAP
         y += GROUP - GAP
     height = y + 4
