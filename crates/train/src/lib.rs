@@ -54,7 +54,7 @@ pub use citius_cuda::Precision;
 pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};
-pub use config::{Bytes, SourceKind, Wishes, Workers};
+pub use config::{Bytes, Inits, NamedInit, SourceKind, Wishes, Workers};
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
@@ -71,6 +71,6 @@ pub use problem::{
 };
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
-pub use settings::Settings;
+pub use settings::{Details, Settings};
 pub use step::{Arrival, plan_step};
 pub use transfer::{Rate, Transfer};
