@@ -12,6 +12,7 @@
 //! fill.rs        a loader's batch, into its inputs
 //! room.rs        micro-batches where a GPU has no room for the whole
 //! walk.rs        feeding it and watching every result
+//! lab.rs         a network on the bench: chosen batches, every result seen
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
 //! run.rs         a whole run: fit, refit, judge, save, resume
 //! pretrained.rs  weights of another program, by name
@@ -32,6 +33,7 @@ pub mod events;
 mod files;
 mod fill;
 mod fit;
+mod lab;
 mod material;
 mod memory;
 mod metrics;
@@ -60,6 +62,7 @@ pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
 pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
+pub use lab::Lab;
 pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
@@ -71,6 +74,11 @@ pub use problem::{
 };
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
+<<<<<<< HEAD
 pub use settings::{Details, Settings};
 pub use step::{Arrival, plan_step};
+=======
+pub use settings::Settings;
+pub use step::{Arrival, Forward, plan_step, plan_watched_step};
+>>>>>>> doctor
 pub use transfer::{Rate, Transfer};

@@ -2,7 +2,7 @@
 
 use citius_cpu::Inputs;
 use citius_cuda::Precision;
-use citius_data::{Features, Target};
+use citius_data::{Dataset, Features, Target};
 use citius_graph::{DType, Graph, Init, Mode, Names, NodeId, Tensor};
 use citius_nn::{Learning, Loss, LossScaling, Module, broadcast};
 use citius_plan::{Plan, compile};
@@ -19,6 +19,14 @@ pub enum Arrival {
     Given,
 }
 
+/// The way forward of a step, for whoever wants to record more beside it.
+pub struct Forward<'a> {
+    pub x: &'a Tensor,
+    pub y: &'a Tensor,
+    pub prediction: &'a Tensor,
+    pub loss: &'a Tensor,
+}
+
 /// Traces and compiles the step that learns from `batch` rows.
 ///
 /// Inputs are as [`Arrival`] says; outputs those of [`Learning::record`]. `updates` is the length of the run, which schedules need.
@@ -29,6 +37,19 @@ pub fn plan_step(
     arrival: Arrival,
     batch: usize,
     updates: usize,
+) -> Result<Plan, TrainError> {
+    plan_watched_step(model, settings, form, arrival, batch, updates, &mut |_| {})
+}
+
+/// The same; `watch` sees the way forward before the way back is recorded, and may add outputs of its own.
+pub fn plan_watched_step(
+    model: &dyn Module,
+    settings: &Settings,
+    form: &Form,
+    arrival: Arrival,
+    batch: usize,
+    updates: usize,
+    watch: &mut dyn FnMut(&Forward),
 ) -> Result<Plan, TrainError> {
     let g = Graph::with_mode(Mode::Train);
     g.freeze(Names(settings.transfer.freeze.clone()));
@@ -56,8 +77,9 @@ pub fn plan_step(
         let _mode = settings.details.mode.map(|mode| g.in_mode(mode.into()));
         model.forward(&x)
     };
-    let loss = loss_of(settings, prediction, y, form.target);
+    let loss = loss_of(settings, prediction.clone(), y.clone(), form.target);
     let kept = kept_by_layers(&g);
+    watch(&Forward { x: &x, y: &y, prediction: &prediction, loss: &loss });
     let learned = learning(settings, updates).record(&loss)?;
     if let Some(decay) = settings.average {
         // early averages forget faster, so that the first weights do not linger
@@ -209,8 +231,15 @@ impl Places {
 
 /// What is bound for a run: the tables, or nothing where batches are brought.
 pub(crate) fn tables(material: &Material) -> Inputs<'_> {
+    match material {
+        Material::Resident(data) => tables_of(data),
+        Material::Loaded(_) => Inputs::new(),
+    }
+}
+
+/// The tables of a data set.
+pub(crate) fn tables_of(data: &Dataset) -> Inputs<'_> {
     let inputs = Inputs::new();
-    let Material::Resident(data) = material else { return inputs };
     let inputs = match &data.features {
         Features::F32 { data, .. } => inputs.f32("x", data),
         Features::U8 { data, .. } => inputs.u8("x", data),
