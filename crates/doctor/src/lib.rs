@@ -6,6 +6,7 @@
 //! checks/       one file per symptom, and their list
 //! finding.rs    what was found, and the change of configuration that mends it
 //! examine.rs    evidence gathered, checks asked, causes before consequences
+//! selftest/     the doctor examined
 //! score.rs      how good a network is, under any loss
 //! trials.rs     fixes tried against a control
 //! ```
@@ -16,6 +17,7 @@ pub mod evidence;
 mod examine;
 mod finding;
 mod score;
+pub mod selftest;
 mod trials;
 
 pub use evidence::{Evidence, Kind};
