@@ -7,9 +7,12 @@
 //! finding.rs    what was found, and the change of configuration that mends it
 //! examine.rs    evidence gathered, checks asked, causes before consequences
 //! score.rs      how good a network is, under any loss
+//! arm.rs        one training of a comparison
+//! what_if.rs    what another setting would have come to
 //! trials.rs     fixes tried against a control
 //! ```
 
+mod arm;
 pub mod causes;
 pub mod checks;
 pub mod evidence;
@@ -17,8 +20,10 @@ mod examine;
 mod finding;
 mod score;
 mod trials;
+mod what_if;
 
 pub use evidence::{Evidence, Kind};
 pub use examine::{Examination, Options, examine};
 pub use finding::{Change, Finding, Fix, Number, Severity};
 pub use trials::{Trial, Verdict};
+pub use what_if::{Answer, WhatIf};
