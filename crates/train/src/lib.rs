@@ -56,7 +56,7 @@ pub use citius_cuda::Precision;
 pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};
-pub use config::{Bytes, SourceKind, Wishes, Workers};
+pub use config::{Bytes, Inits, NamedInit, SourceKind, Wishes, Workers};
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
@@ -74,6 +74,11 @@ pub use problem::{
 };
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
+<<<<<<< HEAD
+pub use settings::{Details, Settings};
+pub use step::{Arrival, plan_step};
+=======
 pub use settings::Settings;
 pub use step::{Arrival, Forward, plan_step, plan_watched_step};
+>>>>>>> doctor
 pub use transfer::{Rate, Transfer};

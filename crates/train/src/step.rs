@@ -4,7 +4,7 @@ use citius_cpu::Inputs;
 use citius_cuda::Precision;
 use citius_data::{Dataset, Features, Target};
 use citius_graph::{DType, Graph, Init, Mode, Names, NodeId, Tensor};
-use citius_nn::{Learning, LossScaling, Module};
+use citius_nn::{Learning, Loss, LossScaling, Module, broadcast};
 use citius_plan::{Plan, compile};
 
 use crate::material::{FeatureForm, Form, TargetForm};
@@ -53,6 +53,7 @@ pub fn plan_watched_step(
 ) -> Result<Plan, TrainError> {
     let g = Graph::with_mode(Mode::Train);
     g.freeze(Names(settings.transfer.freeze.clone()));
+    g.cut(Names(settings.details.detach.clone()));
     g.save_memory(settings.recompute);
     let rows = (arrival == Arrival::Gathered).then(|| g.input_of("rows", &[batch], DType::I32));
     let input = |name: &str, width: Option<usize>, dtype: DType| {
@@ -72,8 +73,11 @@ pub fn plan_watched_step(
         TargetForm::Values(width) | TargetForm::Shares(width) => input("y", Some(width), DType::F32),
         TargetForm::Classes(_) => input("y", None, DType::I32),
     };
-    let prediction = model.forward(&x);
-    let loss = settings.loss.apply(&prediction, &y);
+    let prediction = {
+        let _mode = settings.details.mode.map(|mode| g.in_mode(mode.into()));
+        model.forward(&x)
+    };
+    let loss = loss_of(settings, prediction.clone(), y.clone(), form.target);
     let kept = kept_by_layers(&g);
     watch(&Forward { x: &x, y: &y, prediction: &prediction, loss: &loss });
     let learned = learning(settings, updates).record(&loss)?;
@@ -102,6 +106,19 @@ pub fn plan_watched_step(
     Ok(compile(&g)?)
 }
 
+/// The loss that the settings ask for. Losses of numbers see a class as 1 in its place and 0 in the others.
+fn loss_of(settings: &Settings, mut prediction: Tensor, mut target: Tensor, form: TargetForm) -> Tensor {
+    let of_classes = matches!(settings.loss, Loss::CrossEntropy { .. } | Loss::Nll);
+    if let (TargetForm::Classes(classes), false) = (form, of_classes) {
+        let rows = target.dims()[0];
+        target = target.to_f32().reshape(&[rows, 1]).eq(&target.graph().iota(classes));
+    }
+    if settings.details.broadcast {
+        (prediction, target) = broadcast(&prediction, &target);
+    }
+    settings.loss.reduced(&prediction, &target, settings.details.reduction)
+}
+
 /// What layers keep from step to step, such as running means, by name, and what they make of it.
 fn kept_by_layers(g: &Graph) -> Vec<(String, Tensor)> {
     let leaves = g.leaves();
@@ -120,6 +137,7 @@ fn learning(settings: &Settings, updates: usize) -> Learning {
         .schedule(settings.schedule.clone().over(updates))
         .clip(settings.clip)
         .rates(&rates)
+        .allow_unreached(settings.details.cuts())
         .accumulate(settings.accumulate)
         .scaling((settings.precision == Precision::Fp16).then(LossScaling::default))
 }
