@@ -8,9 +8,12 @@
 //! examine.rs    evidence gathered, checks asked, causes before consequences
 //! selftest/     the doctor examined
 //! score.rs      how good a network is, under any loss
+//! arm.rs        one training of a comparison
+//! what_if.rs    what another setting would have come to
 //! trials.rs     fixes tried against a control
 //! ```
 
+mod arm;
 pub mod causes;
 pub mod checks;
 pub mod evidence;
@@ -19,8 +22,10 @@ mod finding;
 mod score;
 pub mod selftest;
 mod trials;
+mod what_if;
 
 pub use evidence::{Evidence, Kind};
 pub use examine::{Examination, Options, examine};
 pub use finding::{Change, Finding, Fix, Number, Severity};
 pub use trials::{Trial, Verdict};
+pub use what_if::{Answer, WhatIf};

@@ -15,6 +15,8 @@ pub mod statics;
 use citius_data::Task;
 use citius_train::{Settings, Wishes};
 
+use crate::what_if::WhatIf;
+
 pub use data::DataFacts;
 pub use dynamic::Dynamic;
 pub use ledger::Ledger;
@@ -42,6 +44,8 @@ pub struct Evidence {
     pub statics: Option<Statics>,
     pub data: Option<DataFacts>,
     pub dynamic: Option<Dynamic>,
+    /// Answers what would be if.
+    pub what_if: Option<WhatIf>,
     pub ledger: Option<Ledger>,
     /// What could not be looked at, and why.
     pub missing: Vec<String>,
