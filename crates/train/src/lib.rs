@@ -74,11 +74,6 @@ pub use problem::{
 };
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
-<<<<<<< HEAD
 pub use settings::{Details, Settings};
-pub use step::{Arrival, plan_step};
-=======
-pub use settings::Settings;
 pub use step::{Arrival, Forward, plan_step, plan_watched_step};
->>>>>>> doctor
 pub use transfer::{Rate, Transfer};
