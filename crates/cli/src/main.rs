@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod data;
+mod doctor;
 mod error;
 mod eval;
 mod plan;
@@ -44,6 +45,8 @@ enum Command {
     Data(data::DataArgs),
     /// Print the compiled training step with its costs, without training
     Plan(Box<plan::PlanArgs>),
+    /// Say why a training does not learn or is slow, and try the fix
+    Doctor(Box<doctor::DoctorArgs>),
     /// Time full training epochs of reference workloads
     Bench(bench::BenchArgs),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
     };
     match done {

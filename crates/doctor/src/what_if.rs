@@ -102,9 +102,8 @@ impl WhatIf {
             let curve = arm.run(*seed).ok()?;
             pairs.push((points, curve));
         }
-        let ratio = |(points, curve): &(&Vec<Point>, crate::arm::Curve)| {
-            curve.end() / end(points, |p| p.train.error).max(1e-9)
-        };
+        let ratio =
+            |(points, curve): &(&Vec<Point>, crate::arm::Curve)| curve.end() / end(points, |p| p.train.error).max(1e-9);
         let middle = |of: &dyn Fn(&[Point]) -> f64| {
             (
                 median(pairs.iter().map(|(points, _)| of(points)).collect()),

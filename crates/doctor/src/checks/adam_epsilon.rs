@@ -22,7 +22,16 @@ impl Check for AdamEpsilon {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-low", "learning-rate-too-high", "non-finite", "too-few-epochs", "no-schedule", "exploding-gradients", "dead-units", "too-small"]
+        &[
+            "learning-rate-too-low",
+            "learning-rate-too-high",
+            "non-finite",
+            "too-few-epochs",
+            "no-schedule",
+            "exploding-gradients",
+            "dead-units",
+            "too-small",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -41,8 +50,12 @@ impl AdamEpsilon {
             OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) | OptimizerConfig::Muon(_) => return None,
         };
         let what = match eps {
-            eps if eps >= 1e-3 => format!("epsilon {eps:e} outweighs the second moment: updates shrink with the gradient"),
-            eps if eps < 1e-14 => format!("epsilon {eps:e} leaves 0/0 where a gradient is 0, and jumps where it is nearly so"),
+            eps if eps >= 1e-3 => {
+                format!("epsilon {eps:e} outweighs the second moment: updates shrink with the gradient")
+            }
+            eps if eps < 1e-14 => {
+                format!("epsilon {eps:e} leaves 0/0 where a gradient is 0, and jumps where it is nearly so")
+            }
             _ => return None,
         };
         let mut finding = Finding::new("adam-epsilon", Severity::Fault, what).sure(0.85).because("epsilon", eps);

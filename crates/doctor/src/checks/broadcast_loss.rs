@@ -20,7 +20,29 @@ impl Check for BroadcastLoss {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-high", "learning-rate-too-low", "dead-units", "saturated-units", "vanishing-gradients", "exploding-gradients", "non-finite", "too-small", "too-deep", "no-momentum", "batch-too-small", "batch-too-large", "too-few-epochs", "no-schedule", "adam-epsilon", "overfitting", "no-early-stop", "class-imbalance", "label-noise", "unrelated-labels", "regularisation-too-strong"]
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "class-imbalance",
+            "label-noise",
+            "unrelated-labels",
+            "regularisation-too-strong",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -35,7 +57,8 @@ impl BroadcastLoss {
             return None;
         }
         let rows = s.batch_size as f64;
-        let what = "prediction [n,1] and target [n] are stretched to [n,n]: every prediction is held against every target";
+        let what =
+            "prediction [n,1] and target [n] are stretched to [n,n]: every prediction is held against every target";
         let finding = Finding::new("broadcast-loss", Severity::Fault, what).sure(0.98);
         let finding = finding.because("rows of a batch", rows).because("terms of the loss", rows * rows);
         Some(finding.fix(Fix::new("take each against its own").remove("broadcast")))

@@ -34,12 +34,15 @@ impl ClassImbalance {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d, data) = (e.settings.as_ref()?, e.dynamic.as_ref()?, e.data.as_ref()?);
         let counts: Vec<f64> = data.target.classes.iter().map(|c| *c as f64).filter(|c| *c > 0.0).collect();
-        let weighted = matches!(&s.loss, Loss::CrossEntropy { class_weights: Some(_), .. } | Loss::Bce { pos_weight: Some(_) });
+        let weighted =
+            matches!(&s.loss, Loss::CrossEntropy { class_weights: Some(_), .. } | Loss::Bce { pos_weight: Some(_) });
         if counts.len() < 2 || weighted {
             return None;
         }
         let (least, most) = counts.iter().fold((f64::INFINITY, 0.0f64), |(l, m), c| (l.min(*c), m.max(*c)));
-        let wrong = d.median(|run| run.points.last().map_or(0.0, |p| p.validation.unwrap_or(p.train).rarest.max(p.train.rarest)));
+        let wrong = d.median(|run| {
+            run.points.last().map_or(0.0, |p| p.validation.unwrap_or(p.train).rarest.max(p.train.rarest))
+        });
         if most < 8.0 * least {
             return None;
         }
@@ -55,7 +58,8 @@ impl ClassImbalance {
             .because("of the smallest", least)
             .because("share of the smallest that is wrong", wrong);
         let n: f64 = counts.iter().sum();
-        let weights: Vec<f64> = data.target.classes.iter().map(|c| n / (counts.len() as f64 * (*c as f64).max(1.0))).collect();
+        let weights: Vec<f64> =
+            data.target.classes.iter().map(|c| n / (counts.len() as f64 * (*c as f64).max(1.0))).collect();
         let fix = Fix::new("weigh classes by what they lack");
         Some(match &s.loss {
             Loss::Bce { .. } => {

@@ -34,7 +34,10 @@ impl ConstantColumn {
             false => (seen, Severity::Warning),
         };
         let first = names.first()?;
-        let what = format!("{first} has the same value in every row{}", if names.len() > 1 { ", and so have others" } else { "" });
+        let what = format!(
+            "{first} has the same value in every row{}",
+            if names.len() > 1 { ", and so have others" } else { "" }
+        );
         let finding = Finding::new("constant-column", severity, what).sure(0.97);
         let finding = finding.because("columns with one value", names.len() as f64);
         Some(match severity {

@@ -22,7 +22,29 @@ impl Check for CutGradient {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-high", "learning-rate-too-low", "dead-units", "saturated-units", "vanishing-gradients", "exploding-gradients", "non-finite", "too-small", "too-deep", "no-momentum", "batch-too-small", "batch-too-large", "too-few-epochs", "no-schedule", "adam-epsilon", "overfitting", "no-early-stop", "class-imbalance", "label-noise", "unrelated-labels", "regularisation-too-strong"]
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "class-imbalance",
+            "label-noise",
+            "unrelated-labels",
+            "regularisation-too-strong",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -35,8 +57,7 @@ impl CutGradient {
         let (s, statics) = (e.settings.as_ref()?, e.statics.as_ref()?);
         let frozen = |p: &&crate::evidence::statics::ParameterFact| !p.trainable;
         let pretrained = e.wishes.weights.is_some();
-        let still: Vec<_> =
-            statics.parameters.iter().filter(|p| !p.reached || (frozen(p) && !pretrained)).collect();
+        let still: Vec<_> = statics.parameters.iter().filter(|p| !p.reached || (frozen(p) && !pretrained)).collect();
         if still.is_empty() {
             return None;
         }

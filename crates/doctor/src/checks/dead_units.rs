@@ -40,7 +40,11 @@ impl DeadUnits {
         if dead < 0.4 || unit.units < 8 {
             return None;
         }
-        let what = format!("{:.0}% of the units of {} are 0 for every row: no gradient will wake them", dead * 100.0, unit.layer);
+        let what = format!(
+            "{:.0}% of the units of {} are 0 for every row: no gradient will wake them",
+            dead * 100.0,
+            unit.layer
+        );
         let severity = if dead > 0.6 { Severity::Fault } else { Severity::Warning };
         let finding = Finding::new("dead-units", severity, what).sure(0.85);
         let finding = finding.because("share of dead units", dead).because("units", unit.units as f64);

@@ -1,7 +1,7 @@
 //! Gradients that grow beyond reason.
 
-use crate::evidence::dynamic::median;
 use super::Check;
+use crate::evidence::dynamic::median;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 
@@ -36,7 +36,8 @@ impl ExplodingGradients {
             return None;
         }
         let first = d.median(|run| median(run.grad_norms.iter().take(10).map(|n| *n as f64).collect()));
-        let most = d.median(|run| run.grad_norms.iter().map(|n| *n as f64).filter(|n| n.is_finite()).fold(0.0, f64::max));
+        let most =
+            d.median(|run| run.grad_norms.iter().map(|n| *n as f64).filter(|n| n.is_finite()).fold(0.0, f64::max));
         // what is large from the start is the scale of the loss
         if most < 1000.0 || (most < 1000.0 * first && d.runs.iter().all(|run| run.diverged.is_none())) {
             return None;

@@ -20,7 +20,26 @@ impl Check for InitTooLarge {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-high", "learning-rate-too-low", "dead-units", "saturated-units", "vanishing-gradients", "exploding-gradients", "non-finite", "too-small", "too-deep", "no-momentum", "batch-too-small", "batch-too-large", "too-few-epochs", "no-schedule", "adam-epsilon", "overfitting", "no-early-stop", "regularisation-too-strong"]
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "regularisation-too-strong",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -36,7 +55,8 @@ impl InitTooLarge {
         }
         let large: Vec<_> = run.layers.iter().filter(|l| l.gain > 4.0 && !l.table).collect();
         let worst = large.iter().max_by(|a, b| a.gain.total_cmp(&b.gain))?;
-        let what = format!("weights start too large: layer {} makes signals {:.1} times as large", worst.name, worst.gain);
+        let what =
+            format!("weights start too large: layer {} makes signals {:.1} times as large", worst.name, worst.gain);
         let mut finding = Finding::new("init-too-large", Severity::Fault, what).sure(0.92);
         finding = finding.because("gain of the layer", worst.gain).because("usual", 0.58);
         finding = finding.because("first loss", run.first_loss());

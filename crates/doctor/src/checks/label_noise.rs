@@ -42,10 +42,12 @@ impl LabelNoise {
         if wrong < 0.08 || learned > 0.9 {
             return None;
         }
-        let what = format!("about {:.0}% of the labels contradict what the other rows say with one voice", wrong * 100.0);
+        let what =
+            format!("about {:.0}% of the labels contradict what the other rows say with one voice", wrong * 100.0);
         let severity = if wrong > 0.08 { Severity::Warning } else { Severity::Note };
         let finding = Finding::new("label-noise", severity, what).sure(0.75);
-        let finding = finding.because("share of contradicted labels", wrong).because("best error on training rows", learned);
+        let finding =
+            finding.because("share of contradicted labels", wrong).because("best error on training rows", learned);
         let robust = if classes == 0 { "mae" } else { "cross-entropy" };
         let fix = Fix::new("look at those rows; a loss that forgives outliers helps meanwhile").remove("label-noise");
         Some(finding.fix(if classes == 0 { fix.set("loss", robust) } else { fix }))

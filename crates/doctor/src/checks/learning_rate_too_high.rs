@@ -22,7 +22,21 @@ impl Check for LearningRateTooHigh {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["non-finite", "exploding-gradients", "dead-units", "saturated-units", "vanishing-gradients", "no-schedule", "batch-too-small", "too-small", "overfitting", "no-early-stop", "too-deep", "class-imbalance", "regularisation-too-strong"]
+        &[
+            "non-finite",
+            "exploding-gradients",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "no-schedule",
+            "batch-too-small",
+            "too-small",
+            "overfitting",
+            "no-early-stop",
+            "too-deep",
+            "class-imbalance",
+            "regularisation-too-strong",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {

@@ -2,9 +2,9 @@
 
 use citius_train::Settings;
 
+use super::Check;
 use crate::arm::end;
 use crate::evidence::dynamic::median;
-use super::Check;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 
@@ -24,7 +24,15 @@ impl Check for LearningRateTooLow {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["too-few-epochs", "no-momentum", "too-small", "vanishing-gradients", "batch-too-large", "too-deep", "class-imbalance"]
+        &[
+            "too-few-epochs",
+            "no-momentum",
+            "too-small",
+            "vanishing-gradients",
+            "batch-too-large",
+            "too-deep",
+            "class-imbalance",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {

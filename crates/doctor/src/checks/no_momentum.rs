@@ -2,8 +2,8 @@
 
 use citius_nn::OptimizerConfig;
 
-use crate::arm::end;
 use super::Check;
+use crate::arm::end;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 

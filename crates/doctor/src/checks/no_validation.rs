@@ -36,10 +36,14 @@ impl NoValidation {
         }
         let told = e.wishes.validation.is_some_and(|share| share == 0.0);
         let (severity, what) = match told && data.rows >= 100 {
-            true => (Severity::Warning, "no rows are kept for validation: nothing tells how it does on rows it has not seen"),
+            true => (
+                Severity::Warning,
+                "no rows are kept for validation: nothing tells how it does on rows it has not seen",
+            ),
             false => (Severity::Note, "there are too few rows to keep some for validation"),
         };
-        let finding = Finding::new("no-validation", severity, what).sure(0.97).because("training rows", data.rows as f64);
+        let finding =
+            Finding::new("no-validation", severity, what).sure(0.97).because("training rows", data.rows as f64);
         Some(finding.fix(Fix::new("keep a tenth").set("validation", 0.1)))
     }
 }

@@ -1,7 +1,7 @@
 //! Training rows against others.
 
-use crate::arm::end;
 use super::Check;
+use crate::arm::end;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 

@@ -22,7 +22,16 @@ impl Check for RegularisationTooStrong {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["too-small", "learning-rate-too-low", "vanishing-gradients", "dead-units", "too-few-epochs", "init-too-small", "batch-too-small", "no-schedule"]
+        &[
+            "too-small",
+            "learning-rate-too-low",
+            "vanishing-gradients",
+            "dead-units",
+            "too-few-epochs",
+            "init-too-small",
+            "batch-too-small",
+            "no-schedule",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -43,7 +52,8 @@ impl RegularisationTooStrong {
             fix = fix.set("dropout", 0.1);
         }
         if layers >= 0.6 {
-            let less = s.details.layers.iter().cloned().map(|l| HiddenLayer { dropout: l.dropout.map(|p| p.min(0.1)), ..l });
+            let less =
+                s.details.layers.iter().cloned().map(|l| HiddenLayer { dropout: l.dropout.map(|p| p.min(0.1)), ..l });
             fix = fix.layers(less.collect());
         }
         if decay >= 0.03 {

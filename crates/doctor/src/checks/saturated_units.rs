@@ -2,8 +2,8 @@
 
 use citius_nn::Activation;
 
-use crate::arm::end;
 use super::Check;
+use crate::arm::end;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Severity};
 
@@ -40,7 +40,12 @@ impl SaturatedUnits {
         if share < 0.33 || (worst.limit < 0.33 && error < 0.3) {
             return None;
         }
-        let what = format!("{:.0}% of the {} values of {} are at their limits, where nothing moves", share * 100.0, worst.op, worst.layer);
+        let what = format!(
+            "{:.0}% of the {} values of {} are at their limits, where nothing moves",
+            share * 100.0,
+            worst.op,
+            worst.layer
+        );
         let severity = if share > 0.5 { Severity::Fault } else { Severity::Warning };
         let finding = Finding::new("saturated-units", severity, what).sure(0.85);
         let finding = finding

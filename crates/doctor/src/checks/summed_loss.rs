@@ -22,7 +22,16 @@ impl Check for SummedLoss {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-high", "exploding-gradients", "non-finite", "dead-units", "saturated-units", "init-too-large", "adam-epsilon", "no-momentum"]
+        &[
+            "learning-rate-too-high",
+            "exploding-gradients",
+            "non-finite",
+            "dead-units",
+            "saturated-units",
+            "init-too-large",
+            "adam-epsilon",
+            "no-momentum",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {

@@ -20,7 +20,31 @@ impl Check for SymmetricInit {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-high", "learning-rate-too-low", "dead-units", "saturated-units", "vanishing-gradients", "exploding-gradients", "non-finite", "too-small", "too-deep", "no-momentum", "batch-too-small", "batch-too-large", "too-few-epochs", "no-schedule", "adam-epsilon", "overfitting", "no-early-stop", "class-imbalance", "label-noise", "unrelated-labels", "regularisation-too-strong", "init-too-small", "init-too-large"]
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "class-imbalance",
+            "label-noise",
+            "unrelated-labels",
+            "regularisation-too-strong",
+            "init-too-small",
+            "init-too-large",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -37,7 +61,8 @@ impl SymmetricInit {
         let first = alike.first()?;
         let what = format!("all units of layer {} start with the same weights, so they learn the same", first.name);
         let finding = Finding::new("symmetric-init", Severity::Fault, what).sure(0.97);
-        let finding = finding.because("layers of equal units", alike.len() as f64).because("hidden layers", hidden.len() as f64);
+        let finding =
+            finding.because("layers of equal units", alike.len() as f64).because("hidden layers", hidden.len() as f64);
         Some(finding.fix(super::usual_start(s)))
     }
 }

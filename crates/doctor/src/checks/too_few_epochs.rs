@@ -1,7 +1,7 @@
 //! Runs that end too soon.
 
-use crate::arm::end;
 use super::Check;
+use crate::arm::end;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 
@@ -46,7 +46,8 @@ impl TooFewEpochs {
         }
         let what = format!("{} epochs are too few: the error is still falling when they end", s.epochs);
         let finding = Finding::new("too-few-epochs", Severity::Warning, what).sure(0.88);
-        let finding = finding.because("error on unseen rows at the end", now).because(format!("after {more} epochs"), then);
+        let finding =
+            finding.because("error on unseen rows at the end", now).because(format!("after {more} epochs"), then);
         Some(finding.fix(fix))
     }
 }

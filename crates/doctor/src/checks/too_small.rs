@@ -2,8 +2,8 @@
 
 use citius_nn::Network;
 
-use crate::arm::end;
 use super::Check;
+use crate::arm::end;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 
@@ -63,7 +63,10 @@ impl TooSmall {
         if let Some(overfit) = d.overfit
             && let Some(constant) = overfit.constant
         {
-            finding = finding.because("loss left of one batch learned by heart, by a constant's", overfit.last / constant.max(1e-12));
+            finding = finding.because(
+                "loss left of one batch learned by heart, by a constant's",
+                overfit.last / constant.max(1e-12),
+            );
         }
         Some(finding.fix(fix))
     }

@@ -20,7 +20,23 @@ impl Check for UnrelatedLabels {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["overfitting", "label-noise", "no-early-stop", "too-small", "learning-rate-too-low", "learning-rate-too-high", "batch-too-small", "class-imbalance", "too-few-epochs", "no-schedule", "no-momentum", "too-deep", "vanishing-gradients", "regularisation-too-strong", "dead-units"]
+        &[
+            "overfitting",
+            "label-noise",
+            "no-early-stop",
+            "too-small",
+            "learning-rate-too-low",
+            "learning-rate-too-high",
+            "batch-too-small",
+            "class-imbalance",
+            "too-few-epochs",
+            "no-schedule",
+            "no-momentum",
+            "too-deep",
+            "vanishing-gradients",
+            "regularisation-too-strong",
+            "dead-units",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -47,7 +63,8 @@ impl UnrelatedLabels {
         if unseen < 0.93 {
             return None;
         }
-        let what = "the labels have nothing to do with the features: neither columns nor neighbours nor the network tell them";
+        let what =
+            "the labels have nothing to do with the features: neither columns nor neighbours nor the network tell them";
         let finding = Finding::new("unrelated-labels", Severity::Fault, what).sure(0.9);
         let finding = finding
             .because("share of the label that the nearest rows tell", near.explained)

@@ -50,7 +50,8 @@ impl VanishingGradients {
             return None;
         }
         let layers = d.runs[0].layers.len();
-        let what = format!("gradients shrink on their way to the first layer: it gets {decay:.1e} of what the last gets");
+        let what =
+            format!("gradients shrink on their way to the first layer: it gets {decay:.1e} of what the last gets");
         let finding = Finding::new("vanishing-gradients", Severity::Fault, what).sure(0.88);
         let finding = finding
             .because("gradient of the first layer by that of the last", decay)

@@ -22,7 +22,29 @@ impl Check for WrongHead {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-high", "learning-rate-too-low", "dead-units", "saturated-units", "vanishing-gradients", "exploding-gradients", "non-finite", "too-small", "too-deep", "no-momentum", "batch-too-small", "batch-too-large", "too-few-epochs", "no-schedule", "adam-epsilon", "overfitting", "no-early-stop", "class-imbalance", "label-noise", "unrelated-labels", "regularisation-too-strong"]
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "class-imbalance",
+            "label-noise",
+            "unrelated-labels",
+            "regularisation-too-strong",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -47,7 +69,8 @@ impl WrongHead {
                 if !matches!(s.details.head, Head::Relu | Head::Softplus | Head::Tanh) {
                     return None; // a matter of softmax-twice
                 }
-                let what = format!("the outputs go through {name}, and the loss takes them for logits, which have no bounds");
+                let what =
+                    format!("the outputs go through {name}, and the loss takes them for logits, which have no bounds");
                 let finding = Finding::new("wrong-head", Severity::Fault, what).sure(0.9);
                 Some(finding.because("lowest output", low).because("highest output", high).fix(fix))
             }

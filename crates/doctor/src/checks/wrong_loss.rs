@@ -23,7 +23,33 @@ impl Check for WrongLoss {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["learning-rate-too-high", "learning-rate-too-low", "dead-units", "saturated-units", "vanishing-gradients", "exploding-gradients", "non-finite", "too-small", "too-deep", "no-momentum", "batch-too-small", "batch-too-large", "too-few-epochs", "no-schedule", "adam-epsilon", "overfitting", "no-early-stop", "class-imbalance", "label-noise", "unrelated-labels", "regularisation-too-strong", "softmax-missing", "softmax-twice", "wrong-head", "unscaled-target"]
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "class-imbalance",
+            "label-noise",
+            "unrelated-labels",
+            "regularisation-too-strong",
+            "softmax-missing",
+            "softmax-twice",
+            "wrong-head",
+            "unscaled-target",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {

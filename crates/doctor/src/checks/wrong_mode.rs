@@ -22,7 +22,16 @@ impl Check for WrongMode {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["overfitting", "dead-units", "regularisation-too-strong", "non-finite", "exploding-gradients", "learning-rate-too-high", "too-small", "vanishing-gradients"]
+        &[
+            "overfitting",
+            "dead-units",
+            "regularisation-too-strong",
+            "non-finite",
+            "exploding-gradients",
+            "learning-rate-too-high",
+            "too-small",
+            "vanishing-gradients",
+        ]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {

@@ -28,6 +28,8 @@ pub struct DataFacts {
     pub target: TargetFact,
     /// Pairs of columns that go together, strongest first.
     pub pairs: Vec<(usize, usize, f64)>,
+    /// Columns that the preparation left out, as they have one value.
+    pub dropped: Vec<String>,
     /// Share of validation rows that are training rows too.
     pub shared_rows: f64,
     /// What the nearest rows say of a row's target.
@@ -42,6 +44,8 @@ pub struct ColumnFact {
     pub std: f64,
     pub min: f64,
     pub max: f64,
+    /// Different values, 3 at most.
+    pub values: usize,
     /// An earlier column with the same values.
     pub same_as: Option<usize>,
     /// Correlation with the target, or the correlation ratio where it is classes.
@@ -69,7 +73,7 @@ pub struct Neighbours {
     pub explained: f64,
     /// The largest of several times with targets dealt out at random.
     pub by_chance: f64,
-    /// Share of rows that nearly all neighbours contradict with one voice; classes only.
+    /// Share of rows that two thirds of their neighbours contradict with one voice; classes only.
     pub contradicted: f64,
 }
 
@@ -172,11 +176,25 @@ fn columns(table: &[f32], width: usize, names: &[String], target: &Target, rows:
                 std: all.std,
                 min: all.min,
                 max: all.max,
+                values: different(&values),
                 same_as,
                 with_target: with_target(&values, target, rows),
             }
         })
         .collect()
+}
+
+fn different(values: &[f32]) -> usize {
+    let mut seen: Vec<f32> = Vec::new();
+    for value in values {
+        if !seen.contains(value) {
+            seen.push(*value);
+            if seen.len() == 3 {
+                break;
+            }
+        }
+    }
+    seen.len()
 }
 
 fn with_target(values: &[f32], target: &Target, rows: &[usize]) -> f64 {
@@ -335,13 +353,13 @@ fn explained_of_classes(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
     (agreement - chance) / (1.0 - chance).max(1e-9)
 }
 
-/// Rows whose class all neighbours but one contradict with one voice.
+/// Rows whose neighbours have a class of their own: two thirds of them agree, and not with the row.
 fn contradicted(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
     let most = classes.iter().max().map_or(0, |m| m + 1);
     let against = nearest.iter().zip(classes).filter(|(near, own)| {
         let mut votes = vec![0; most];
         near.iter().for_each(|j| votes[classes[*j]] += 1);
-        votes.iter().enumerate().any(|(class, count)| class != **own && *count >= K - 1)
+        votes.iter().enumerate().any(|(class, count)| class != **own && *count * 3 >= K * 2)
     });
     against.count() as f64 / classes.len().max(1) as f64
 }

@@ -12,8 +12,10 @@ pub mod dynamic;
 pub mod ledger;
 pub mod statics;
 
+use std::rc::Rc;
+
 use citius_data::Task;
-use citius_train::{Settings, Wishes};
+use citius_train::{Problem, Settings, Wishes};
 
 use crate::what_if::WhatIf;
 
@@ -36,6 +38,8 @@ pub enum Kind {
 pub struct Evidence {
     /// What was asked for.
     pub wishes: Wishes,
+    /// What was read.
+    pub problem: Option<Rc<Problem>>,
     pub task: Option<Task>,
     /// With everything that was left open; `None` if nothing could be chosen.
     pub settings: Option<Settings>,
