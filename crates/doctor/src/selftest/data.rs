@@ -121,7 +121,13 @@ fn cars(data: Data, draw: &mut Draw) -> String {
         let size = draw.normal();
         let origin = draw.uniform() + 0.25 * size;
         let (usa, europe, japan) = (origin > 0.4, origin > 0.2 && origin <= 0.4, origin <= 0.2);
-        let cylinders = if size < 0.1 { 4 } else if size < 0.8 { 6 } else { 8 };
+        let cylinders = if size < 0.1 {
+            4
+        } else if size < 0.8 {
+            6
+        } else {
+            8
+        };
         let displacement = (194.0 + 98.0 * size + 18.0 * draw.normal()).max(68.0);
         let horsepower = (104.0 + 34.0 * size + 12.0 * draw.normal()).max(46.0);
         let weight = (2970.0 + 780.0 * size + 180.0 * draw.normal()).max(1600.0);
@@ -160,7 +166,13 @@ fn classes(draw: &mut Draw) -> String {
     for _ in 0..900 {
         let x: Vec<f64> = (0..5).map(|_| draw.normal()).collect();
         let radius = (x[0] * x[0] + x[1] * x[1]).sqrt() + 0.3 * x[2] + 0.08 * draw.normal();
-        let kind = if radius > 1.55 { "outer" } else if x[0] + 0.5 * x[3] > 0.0 { "right" } else { "left" };
+        let kind = if radius > 1.55 {
+            "outer"
+        } else if x[0] + 0.5 * x[3] > 0.0 {
+            "right"
+        } else {
+            "left"
+        };
         let _ = writeln!(
             text,
             "{:.3},{:.3},{:.1},{:.4},{:.1},{kind}",
@@ -222,7 +234,8 @@ fn series(draw: &mut Draw) -> String {
         weather = 0.95 * weather + 0.3 * draw.normal();
         let day = (2.0 * PI * hour as f64 / 24.0).sin();
         let temperature = 15.0 + 5.0 * day + 2.0 * weather;
-        let demand = 500.0 + 90.0 * (2.0 * PI * (hour as f64 - 4.0) / 24.0).sin() - 15.0 * weather + 6.0 * draw.normal();
+        let demand =
+            500.0 + 90.0 * (2.0 * PI * (hour as f64 - 4.0) / 24.0).sin() - 15.0 * weather + 6.0 * draw.normal();
         let _ = writeln!(text, "{temperature:.3},{demand:.3}");
     }
     text
@@ -231,7 +244,10 @@ fn series(draw: &mut Draw) -> String {
 fn write_digits(folder: &Path, seed: u64) -> std::io::Result<()> {
     let (train, test) = (1500usize, 300usize);
     let drawn = digits::render(seed + 1, train, test, 1);
-    let sets = [("train", train, drawn.train_pixels, drawn.train_labels), ("t10k", test, drawn.test_pixels, drawn.test_labels)];
+    let sets = [
+        ("train", train, drawn.train_pixels, drawn.train_labels),
+        ("t10k", test, drawn.test_pixels, drawn.test_labels),
+    ];
     for (name, count, pixels, labels) in sets {
         let count = (count as u32).to_be_bytes();
         let side = (digits::SIDE as u32).to_be_bytes();

@@ -45,7 +45,8 @@ const SATURATED: &str = "activation = \"sigmoid\"\ninit = { name = \"normal\", s
 const DEEP_SIGMOID: &str = "activation = \"sigmoid\"\nhidden = [32, 32, 32, 32, 32, 32, 32, 32]";
 const DEEPER_TANH: &str = "activation = \"tanh\"\ninit = { name = \"normal\", std = 0.06 }\n\
      hidden = [32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32]";
-const DEEP: &str = "hidden = [32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32]";
+const DEEP: &str =
+    "hidden = [32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32]";
 const EXPLODING: &str = "init = { name = \"normal\", std = 1.0 }\nhidden = [64, 64, 64, 64, 64, 64, 64, 64]";
 
 /// Units that a negative bias keeps off.
@@ -69,7 +70,9 @@ pub const ALL: &[Fault] = &[
     fault("unscaled-target", MLP, Moderate, "prepare = { scale-target = \"none\" }"),
     fault("unscaled-target", MLP, Severe, "prepare = { scale-target = \"none\" }").on(Data::Prices),
     fault("unscaled-target", GRU, Severe, "prepare = { scale-target = \"none\" }"),
-    fault("correlated-columns", MLP, Moderate, "optimizer = \"sgd\"\nlr = 0.01").on(Data::CarsAlike).or(&["no-momentum", "duplicate-column"]),
+    fault("correlated-columns", MLP, Moderate, "optimizer = \"sgd\"\nlr = 0.01")
+        .on(Data::CarsAlike)
+        .or(&["no-momentum", "duplicate-column"]),
     fault("duplicate-column", MLP, Severe, "").on(Data::CarsDoubled).or(&["correlated-columns"]),
     fault("leakage", MLP, Severe, "").on(Data::CarsLeaking),
     fault("leakage", MLP, Severe, "").on(Data::CarsRepeated),
@@ -106,7 +109,8 @@ pub const ALL: &[Fault] = &[
     fault("no-momentum", MLP, Moderate, "optimizer = \"sgd\"\nlr = 1e-3").or(&["learning-rate-too-low"]),
     fault("no-momentum", CNN, Moderate, "optimizer = \"sgd\"\nlr = 1e-3").or(&["learning-rate-too-low"]),
     fault("adam-epsilon", MLP, Moderate, "optimizer = { name = \"adam\", eps = 1.0 }").or(&["learning-rate-too-low"]),
-    fault("adam-epsilon", CLASSIFIER, Severe, "optimizer = { name = \"adam\", eps = 100.0 }").or(&["learning-rate-too-low"]),
+    fault("adam-epsilon", CLASSIFIER, Severe, "optimizer = { name = \"adam\", eps = 100.0 }")
+        .or(&["learning-rate-too-low"]),
     fault("adam-epsilon", CNN, Moderate, "optimizer = { name = \"adam\", eps = 1.0 }").or(&["learning-rate-too-low"]),
     fault("ascending", MLP, Severe, "optimizer = { name = \"adam\", maximize = true }"),
     fault("ascending", CNN, Severe, "optimizer = { name = \"sgd\", maximize = true }\nlr = 0.01"),
@@ -149,16 +153,28 @@ pub const ALL: &[Fault] = &[
     fault("softmax-twice", CNN, Severe, "head = \"softmax\""),
     fault("softmax-missing", CLASSIFIER, Severe, "loss = \"nll\""),
     fault("softmax-missing", CNN, Severe, "loss = \"nll\""),
-    fault("softmax-missing", CLASSIFIER, Severe, "head = { name = \"log-softmax\", axis = 0 }\nloss = \"nll\"").or(&["wrong-head"]),
-    fault("softmax-missing", CNN, Severe, "head = { name = \"softmax\", axis = 0 }").or(&["wrong-head", "softmax-twice"]),
+    fault("softmax-missing", CLASSIFIER, Severe, "head = { name = \"log-softmax\", axis = 0 }\nloss = \"nll\"")
+        .or(&["wrong-head"]),
+    fault("softmax-missing", CNN, Severe, "head = { name = \"softmax\", axis = 0 }")
+        .or(&["wrong-head", "softmax-twice"]),
     fault("wrong-loss", CLASSIFIER, Moderate, "loss = \"mse\""),
     fault("wrong-loss", CNN, Moderate, "loss = \"mse\""),
     fault("wrong-loss", MLP, Severe, "loss = { name = \"cross-entropy\", misfit = true }"),
     fault("wrong-loss", MLP, Severe, "loss = { name = \"bce\", misfit = true }"),
     fault("wrong-loss", MLP, Severe, "loss = \"cross-entropy\""),
-    fault("summed-loss", MLP, Moderate, "loss = { name = \"mse\", reduction = \"sum\" }\noptimizer = \"sgd\"\nlr = 0.01"),
+    fault(
+        "summed-loss",
+        MLP,
+        Moderate,
+        "loss = { name = \"mse\", reduction = \"sum\" }\noptimizer = \"sgd\"\nlr = 0.01",
+    ),
     fault("summed-loss", CLASSIFIER, Moderate, "loss = { name = \"cross-entropy\", reduction = \"sum\" }"),
-    fault("summed-loss", CNN, Severe, "loss = { name = \"cross-entropy\", reduction = \"sum\" }\noptimizer = \"sgd\"\nlr = 0.05"),
+    fault(
+        "summed-loss",
+        CNN,
+        Severe,
+        "loss = { name = \"cross-entropy\", reduction = \"sum\" }\noptimizer = \"sgd\"\nlr = 0.05",
+    ),
     fault("broadcast-loss", MLP, Severe, "loss = { name = \"mse\", broadcast = true }"),
     fault("broadcast-loss", GRU, Severe, "loss = { name = \"mae\", broadcast = true }"),
     // gradient and mode
@@ -170,14 +186,21 @@ pub const ALL: &[Fault] = &[
     fault("wrong-mode", DEEP_CNN, Moderate, "validation-mode = \"train\""),
     fault("wrong-mode", MLP, Severe, "dropout = 0.5\nvalidation-mode = \"train\""),
     fault("wrong-mode", MLP, Moderate, "dropout = 0.3\nmode = \"eval\""),
-    fault("wrong-mode", CLASSIFIER, Moderate, "layers = [{ units = 32, norm = \"batch\" }, { units = 32, norm = \"batch\", mode = \"eval\" }]"),
+    fault(
+        "wrong-mode",
+        CLASSIFIER,
+        Moderate,
+        "layers = [{ units = 32, norm = \"batch\" }, { units = 32, norm = \"batch\", mode = \"eval\" }]",
+    ),
     // capacity and regularisation
     fault("regularisation-too-strong", MLP, Severe, "optimizer = { name = \"adam\", weight_decay = 1.0 }"),
     fault("regularisation-too-strong", CLASSIFIER, Severe, "optimizer = { name = \"adam\", weight_decay = 1.0 }"),
     fault("regularisation-too-strong", CNN, Severe, "optimizer = { name = \"adam\", weight_decay = 1.0 }"),
     fault("regularisation-too-strong", MLP, Severe, "dropout = 0.95"),
     fault("regularisation-too-strong", CLASSIFIER, Moderate, "dropout = 0.9"),
-    fault("overfitting", MLP, Severe, "hidden = [256, 256]\nepochs = 200\npatience = 0").on(Data::Few).or(&["no-early-stop"]),
+    fault("overfitting", MLP, Severe, "hidden = [256, 256]\nepochs = 200\npatience = 0")
+        .on(Data::Few)
+        .or(&["no-early-stop"]),
     fault("too-small", DEEPER_SINE, Severe, "hidden = [2]"),
     fault("too-small", DEEPER_SINE, Moderate, "hidden = [4]"),
     fault("too-small", CLASSIFIER, Severe, "hidden = [1]"),
@@ -192,9 +215,12 @@ pub const ALL: &[Fault] = &[
     fault("too-few-epochs", MLP, Moderate, "epochs = 3"),
     fault("too-few-epochs", CLASSIFIER, Severe, "epochs = 1"),
     fault("too-few-epochs", GRU, Severe, "epochs = 1"),
-    fault("no-early-stop", MLP, Severe, "epochs = 600\npatience = 0\nhidden = [128, 128]").on(Data::Few).or(&["overfitting"]),
+    fault("no-early-stop", MLP, Severe, "epochs = 600\npatience = 0\nhidden = [128, 128]")
+        .on(Data::Few)
+        .or(&["overfitting"]),
     fault("no-validation", MLP, Moderate, "validation = 0.0\ntest = 0.0"),
-    fault("no-schedule", MLP, Moderate, "optimizer = \"sgd\"\nlr = 0.2\nbatch-size = 4").or(&["learning-rate-too-high", "batch-too-small"]),
+    fault("no-schedule", MLP, Moderate, "optimizer = \"sgd\"\nlr = 0.2\nbatch-size = 4")
+        .or(&["learning-rate-too-high", "batch-too-small"]),
 ];
 
 /// Causes that are worth a note and no more: there the note counts.

@@ -24,7 +24,7 @@ pub use faults::{Fault, Level, NOT_COVERED};
 pub use outcome::{Outcome, Seen};
 pub use programs::Program;
 
-use crate::{Options, Severity, examine};
+use crate::{Options, Severity, examine, try_fixes};
 
 /// How much of the suite to run.
 #[derive(Clone, Debug)]
@@ -35,8 +35,11 @@ pub struct SelfTest {
     pub clean_seeds: Vec<u64>,
     /// Of the faults take every so many.
     pub every: usize,
-    /// Time to look at one program.
+    /// Time to look at one program, and to ask what would be if.
     pub look: Duration,
+    pub ask: Duration,
+    /// Time to try the fix of the first finding where it is right; none: it is not tried.
+    pub trial: Duration,
     /// Causes to look at alone; all if there are none.
     pub only: Vec<String>,
     pub threads: usize,
@@ -50,7 +53,9 @@ impl SelfTest {
             seeds: vec![1, 101],
             clean_seeds: (1..=20).collect(),
             every: 1,
-            look: Duration::from_secs(4),
+            look: Options::default().look,
+            ask: Options::default().ask,
+            trial: Duration::from_secs(8),
             only: Vec::new(),
             threads,
         }
@@ -58,7 +63,15 @@ impl SelfTest {
 
     /// What a test has time for: programs of linear layers, one seed.
     pub fn reduced() -> SelfTest {
-        SelfTest { seeds: vec![1], clean_seeds: vec![1], every: 7, look: Duration::from_millis(700), ..SelfTest::full() }
+        SelfTest {
+            seeds: vec![1],
+            clean_seeds: vec![1],
+            every: 7,
+            look: Duration::from_millis(800),
+            ask: Duration::from_secs(2),
+            trial: Duration::ZERO,
+            ..SelfTest::full()
+        }
     }
 
     /// Runs it; `told` hears of each program as it is done.
@@ -71,7 +84,7 @@ impl SelfTest {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
                     while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let one = case.examine(self.look);
+                        let one = case.examine(self);
                         told(&one);
                         if let Ok(mut seen) = seen.lock() {
                             seen.push(one);
@@ -95,7 +108,14 @@ impl SelfTest {
             for &seed in &self.seeds {
                 let source = folder.draw(fault.data.unwrap_or(fault.program.data), seed)?;
                 let wishes = settings(fault.program.settings, fault.settings, seed);
-                cases.push(Case { number: cases.len(), fault: Some(*fault), program: fault.program, seed, source, wishes });
+                cases.push(Case {
+                    number: cases.len(),
+                    fault: Some(*fault),
+                    program: fault.program,
+                    seed,
+                    source,
+                    wishes,
+                });
             }
         }
         for (number, program) in programs::CLEAN.iter().enumerate() {
@@ -123,13 +143,14 @@ struct Case {
 }
 
 impl Case {
-    fn examine(&self, look: Duration) -> Seen {
+    fn examine(&self, test: &SelfTest) -> Seen {
         let mut seen = Seen {
             number: self.number,
             fault: self.fault,
             program: self.program.name,
             seed: self.seed,
             findings: Vec::new(),
+            trial: None,
             problem: None,
             seconds: 0.0,
         };
@@ -138,11 +159,16 @@ impl Case {
             Err(problem) => return Seen { problem: Some(problem.clone()), ..seen },
         };
         let cpu = citius_cpu::Options { threads: 1, ..citius_cpu::Options::default() };
-        let found = examine(&wishes, &Options { look, cpu, ..Options::default() });
+        let mut found = examine(&wishes, &Options { look: test.look, ask: test.ask, cpu, ..Options::default() });
         seen.seconds = found.seconds;
         let noted = |cause: &str| faults::NOTES.contains(&cause) && self.fault.is_some_and(|f| f.cause == cause);
         let counts = found.findings.iter().filter(|f| f.severity > Severity::Note || noted(f.cause));
         seen.findings = counts.map(|f| f.cause).collect();
+        if seen.first() && !test.trial.is_zero() {
+            found.findings.retain(|f| f.cause == seen.findings[0]);
+            try_fixes(&mut found, test.trial, cpu);
+            seen.trial = found.findings.first().and_then(|f| f.trial.clone());
+        }
         seen
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::faults::{Fault, Level, NOT_COVERED};
+use crate::{Trial, Verdict};
 
 /// One program that was looked at.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Seen {
     pub seed: u64,
     /// Causes that were told, the likeliest first.
     pub findings: Vec<&'static str>,
+    /// What trying the fix of the first came to, where it was right.
+    pub trial: Option<Trial>,
     /// Why nothing could be looked at.
     pub problem: Option<String>,
     pub seconds: f64,
@@ -58,6 +61,9 @@ impl fmt::Display for Seen {
         };
         let told = if self.findings.is_empty() { "nothing".to_owned() } else { self.findings.join(", ") };
         write!(f, "{mark:6} {what} {level} in {} seed {}: {told} ({:.1} s)", self.program, self.seed, self.seconds)?;
+        if let Some(trial) = &self.trial {
+            write!(f, ", fix {} ({:.1} times)", trial.verdict.name(), trial.speedup)?;
+        }
         match &self.problem {
             Some(problem) => write!(f, " {problem}"),
             None => Ok(()),
@@ -117,6 +123,21 @@ impl Outcome {
         self.seen.iter().filter(|s| s.fault.is_none()).count()
     }
 
+    /// Share of the fixes tried that were confirmed, and of the random changes beside them; and how many were tried.
+    pub fn confirmed(&self) -> (f64, f64, usize) {
+        let trials: Vec<&Trial> = self.seen.iter().filter_map(|s| s.trial.as_ref()).collect();
+        let of = trials.len().max(1) as f64;
+        let confirmed = trials.iter().filter(|t| t.verdict == Verdict::Confirmed).count() as f64;
+        let random = trials.iter().filter(|t| t.random_confirmed).count() as f64;
+        (confirmed / of, random / of, trials.len())
+    }
+
+    /// What is asked of the doctor.
+    pub fn passes(&self) -> bool {
+        let all = self.counted();
+        all.recall >= 0.9 && all.precision >= 0.9 && self.false_alarms() == 0
+    }
+
     pub fn json(&self) -> Value {
         let all = self.counted();
         let held_out = self.shares(|s| s.held_out() && s.level() >= Some(Level::Moderate));
@@ -127,6 +148,9 @@ impl Outcome {
             "false_alarms": self.false_alarms(),
             "cases": all.cases,
             "clean": self.clean(),
+            "confirmed": self.confirmed().0,
+            "random_confirmed": self.confirmed().1,
+            "trials": self.confirmed().2,
             "held_out": { "cases": held_out.cases, "recall": held_out.recall, "precision": held_out.precision, "first": held_out.first },
         })
     }
@@ -158,16 +182,33 @@ impl fmt::Display for Outcome {
             }
         }
         let alarms: Vec<String> = alarms.iter().map(|(what, n)| format!("{what} {n}")).collect();
-        writeln!(f, "  {:26} {:3} programs, {} alarms   {}", "clean", clean.len(), self.false_alarms(), alarms.join(", "))?;
+        writeln!(
+            f,
+            "  {:26} {:3} programs, {} alarms   {}",
+            "clean",
+            clean.len(),
+            self.false_alarms(),
+            alarms.join(", ")
+        )?;
         writeln!(f)?;
         let line = |f: &mut fmt::Formatter, what: &str, s: Shares| {
             let Shares { cases, recall, first, precision } = s;
-            writeln!(f, "{what:22} {cases:4} programs   recall {recall:.3}   precision {precision:.3}   first {first:.3}")
+            writeln!(
+                f,
+                "{what:22} {cases:4} programs   recall {recall:.3}   precision {precision:.3}   first {first:.3}"
+            )
         };
         line(f, "moderate and severe", self.counted())?;
         line(f, "  held-out seeds", self.shares(|s| s.held_out() && s.level() >= Some(Level::Moderate)))?;
         line(f, "mild", self.shares(|s| s.level() == Some(Level::Mild)))?;
         writeln!(f, "false alarms           {} on {} clean programs", self.false_alarms(), self.clean())?;
+        let (confirmed, random, trials) = self.confirmed();
+        writeln!(
+            f,
+            "fixes                  {trials:4} tried, {:.0}% confirmed, random changes {:.0}%",
+            100.0 * confirmed,
+            100.0 * random
+        )?;
         let broken: Vec<String> = self.seen.iter().filter_map(|s| s.problem.clone()).collect();
         if !broken.is_empty() {
             writeln!(f, "{} programs could not be looked at: {}", broken.len(), broken.join("; "))?;

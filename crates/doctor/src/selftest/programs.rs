@@ -109,7 +109,11 @@ pub const CLEAN: &[Program] = &[
     Program { name: "preset-classes", data: Data::Classes, settings: "" },
     Program { name: "preset-series", data: Data::Series, settings: "kind = \"series\"\nwindow = 12" },
     Program { name: "preset-digits", data: Data::Digits, settings: "" },
-    Program { name: "preset-vgg", data: Data::Digits, settings: "model = { name = \"vgg\", channels = [8, 16] }\nepochs = 4" },
+    Program {
+        name: "preset-vgg",
+        data: Data::Digits,
+        settings: "model = { name = \"vgg\", channels = [8, 16] }\nepochs = 4",
+    },
     Program {
         name: "norms-and-residuals",
         data: Data::Cars,
