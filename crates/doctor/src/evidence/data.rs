@@ -99,6 +99,10 @@ impl DataFacts {
         if flat {
             facts.columns = columns(&table, width, names, &train.target, &rows);
             facts.pairs = pairs(&table, width, &facts.columns);
+            // what is rare may be missing from the sample
+            for (c, fact) in facts.columns.iter_mut().enumerate().filter(|(_, fact)| fact.std == 0.0) {
+                fact.std = deviation(train, c);
+            }
         }
         facts.neighbours = neighbours(&table, width, &train.target, &rows);
         facts
@@ -182,6 +186,16 @@ fn columns(table: &[f32], width: usize, names: &[String], target: &Target, rows:
             }
         })
         .collect()
+}
+
+/// Of a whole column.
+fn deviation(data: &Dataset, column: usize) -> f64 {
+    match &data.features {
+        Features::F32 { data, width } => {
+            spread(&data.iter().skip(column).step_by(*width).copied().collect::<Vec<_>>()).std
+        }
+        _ => 0.0,
+    }
 }
 
 fn different(values: &[f32]) -> usize {
