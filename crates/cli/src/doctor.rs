@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use citius_doctor::evidence::Ledger;
+use citius_doctor::selftest::SelfTest;
 use citius_doctor::{Examination, Options, Severity, causes, examine_run, fixed_path, mended, try_fixes, write};
 use citius_train::Wishes;
 use clap::Args;
@@ -31,6 +32,15 @@ pub struct DoctorArgs {
     /// List all causes that can be found, one line each
     #[arg(long)]
     causes: bool,
+    /// Examine the doctor itself: programs with known faults and programs without
+    #[arg(long)]
+    selftest: bool,
+    /// Of the self-test, what takes half a minute
+    #[arg(long, requires = "selftest")]
+    reduced: bool,
+    /// Of the self-test, the programs with these faults alone; `clean` for those without
+    #[arg(long, value_name = "CAUSE,…", value_delimiter = ',', requires = "selftest")]
+    only: Vec<String>,
     /// Causes to leave out
     #[arg(long, value_name = "CAUSE,…", value_delimiter = ',')]
     silence: Vec<String>,
@@ -41,6 +51,7 @@ const EXAMPLES: &str = "Examples:
   citius doctor run.toml --budget 30s --apply       try fixes, and write run.fixed.toml
   citius doctor runs/houses-1                       after a run, or during one
   citius doctor --causes                            what can be found
+  citius doctor --selftest --json                   how well it finds what was put into programs
 
 Exit codes: 0 nothing wrong, 1 something found, 2 could not be examined";
 
@@ -50,6 +61,9 @@ pub fn run(args: &DoctorArgs) -> Result<Done, Failure> {
             line(Sink::Stdout, &format!("{:<28} {}", cause.name, cause.line));
         }
         return Ok(Done::Well);
+    }
+    if args.selftest {
+        return selftest(args);
     }
     if let Some(unknown) = args.silence.iter().find(|name| !causes::known(name)) {
         return Err(Failure::Usage(format!("there is no cause {unknown:?}; citius doctor --causes lists them")));
@@ -81,6 +95,23 @@ pub fn run(args: &DoctorArgs) -> Result<Done, Failure> {
         (_, Some(_)) => return Err(Failure::Usage("training cannot start as told; see above".into())),
         _ => Done::Well,
     })
+}
+
+/// Fails where fewer than nine of ten faults are told, fewer than nine of ten findings are right, or a clean program raises an alarm.
+fn selftest(args: &DoctorArgs) -> Result<Done, Failure> {
+    let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
+    let suite = if args.reduced { SelfTest::reduced() } else { SelfTest::full() };
+    if let Some(unknown) = args.only.iter().find(|name| *name != "clean" && !causes::known(name)) {
+        return Err(Failure::Usage(format!("there is no cause {unknown:?}; citius doctor --causes lists them")));
+    }
+    let suite = SelfTest { only: args.only.clone(), ..suite };
+    let outcome = suite.run(&|seen| line(sink, &seen.to_string())).map_err(|e| Failure::Failed(e.to_string()))?;
+    line(sink, "");
+    line(sink, outcome.to_string().trim_end());
+    if args.json {
+        line(Sink::Stdout, &outcome.json().to_string());
+    }
+    Ok(if outcome.passes() { Done::Well } else { Done::Badly })
 }
 
 fn apply(examination: &Examination, config: Option<&Path>, sink: Sink) -> Result<(), Failure> {

@@ -6,6 +6,7 @@
 //! checks/       one file per symptom, and their list
 //! finding.rs    what was found, and the change of configuration that mends it
 //! examine.rs    evidence gathered, checks asked, causes before consequences
+//! selftest/     the doctor examined
 //! score.rs      how good a network is, under any loss
 //! arm.rs        one training of a comparison
 //! what_if.rs    what another setting would have come to
@@ -23,6 +24,7 @@ mod examine;
 mod finding;
 mod report;
 mod score;
+pub mod selftest;
 mod trials;
 mod what_if;
 
