@@ -26,7 +26,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            look: Duration::from_millis(2400),
+            look: Duration::from_millis(3600),
             ask: Duration::from_secs(8),
             cpu: citius_cpu::Options::default(),
             silence: Vec::new(),
@@ -118,6 +118,14 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
     match Dynamic::of(&subject) {
         Ok(dynamic) => {
             evidence.what_if = Some(WhatIf::new(problem.clone(), sampled.clone(), &dynamic, options.cpu, options.ask));
+            if std::env::var_os("DDBG").is_some() {
+                for run in &dynamic.runs {
+                    eprintln!("{} steps of {}, step {:e}, outliers {}, end {:?}, units {:?}", run.steps, dynamic.planned, run.step_seconds, run.outliers, run.points.last(), run.units);
+                    for l in &run.layers { eprintln!("   {l:?}"); }
+                }
+                eprintln!("{:?} {:?} {:?} {:?} constant {:?}", dynamic.overfit, dynamic.noise, dynamic.gap, dynamic.along, dynamic.constant);
+                if let Some(d) = &evidence.data { eprintln!("{:?} shared {} pairs {:?}", d.neighbours, d.shared_rows, d.pairs.first()); }
+            }
             evidence.dynamic = Some(dynamic);
         }
         Err(error) => evidence.missing.push(format!("no steps could be taken: {error}")),

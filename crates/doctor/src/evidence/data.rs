@@ -99,6 +99,10 @@ impl DataFacts {
         if flat {
             facts.columns = columns(&table, width, names, &train.target, &rows);
             facts.pairs = pairs(&table, width, &facts.columns);
+            // what is rare may be missing from the sample
+            for (c, fact) in facts.columns.iter_mut().enumerate().filter(|(_, fact)| fact.std == 0.0) {
+                fact.std = deviation(train, c);
+            }
         }
         facts.neighbours = neighbours(&table, width, &train.target, &rows);
         facts
@@ -182,6 +186,16 @@ fn columns(table: &[f32], width: usize, names: &[String], target: &Target, rows:
             }
         })
         .collect()
+}
+
+/// Of a whole column.
+fn deviation(data: &Dataset, column: usize) -> f64 {
+    match &data.features {
+        Features::F32 { data, width } => {
+            spread(&data.iter().skip(column).step_by(*width).copied().collect::<Vec<_>>()).std
+        }
+        _ => 0.0,
+    }
 }
 
 fn different(values: &[f32]) -> usize {
@@ -311,7 +325,7 @@ fn neighbours(table: &[f32], width: usize, target: &Target, rows: &[usize]) -> O
             let values: Vec<f64> = (0..count).map(|i| data[of_row(i) * width] as f64).collect();
             let explained = explained_of_numbers(&values, &nearest);
             let chance = (0..5).map(|k| explained_of_numbers(&dealt(&values, k), &nearest)).fold(f64::MIN, f64::max);
-            (explained, chance, 0.0)
+            (explained, chance, far_off(&values, &nearest))
         }
         _ => {
             let classes: Vec<usize> = (0..count)
@@ -339,6 +353,20 @@ fn explained_of_numbers(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
     let middle = guesses.iter().sum::<f64>() / n;
     let covariance: f64 = values.iter().zip(&guesses).map(|(v, g)| (v - mean) * (g - middle)).sum();
     covariance / variance.max(1e-30)
+}
+
+/// Share of rows that are 5 times as far from the middle of their neighbours as is usual.
+fn far_off(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
+    let middle = |near: &Vec<usize>| crate::evidence::dynamic::median(near.iter().map(|j| values[*j]).collect());
+    let away: Vec<f64> = values.iter().zip(nearest).map(|(v, near)| (v - middle(near)).abs()).collect();
+    let usual = crate::evidence::dynamic::median(away.clone());
+    if std::env::var_os("DDBG").is_some() {
+        for k in [3.0, 4.0, 5.0, 6.0] {
+            let share = away.iter().filter(|a| **a > k * usual).count() as f64 / away.len() as f64;
+            eprintln!("beyond {k} usual: {share}, usual {usual}");
+        }
+    }
+    away.iter().filter(|a| **a > 5.0 * usual).count() as f64 / away.len().max(1) as f64
 }
 
 /// How much more often a neighbour is of the same class than by chance.
