@@ -120,11 +120,25 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
             evidence.what_if = Some(WhatIf::new(problem.clone(), sampled.clone(), &dynamic, options.cpu, options.ask));
             if std::env::var_os("DDBG").is_some() {
                 for run in &dynamic.runs {
-                    eprintln!("{} steps of {}, step {:e}, outliers {}, end {:?}, units {:?}", run.steps, dynamic.planned, run.step_seconds, run.outliers, run.points.last(), run.units);
-                    for l in &run.layers { eprintln!("   {l:?}"); }
+                    eprintln!(
+                        "{} steps of {}, step {:e}, end {:?}, units {:?}",
+                        run.steps,
+                        dynamic.planned,
+                        run.step_seconds,
+                        run.points.last(),
+                        run.units
+                    );
+                    for l in &run.layers {
+                        eprintln!("   {l:?}");
+                    }
                 }
-                eprintln!("{:?} {:?} {:?} {:?} constant {:?}", dynamic.overfit, dynamic.noise, dynamic.gap, dynamic.along, dynamic.constant);
-                if let Some(d) = &evidence.data { eprintln!("{:?} shared {} pairs {:?}", d.neighbours, d.shared_rows, d.pairs.first()); }
+                eprintln!(
+                    "{:?} {:?} {:?} {:?} constant {:?}",
+                    dynamic.overfit, dynamic.noise, dynamic.gap, dynamic.along, dynamic.constant
+                );
+                if let Some(d) = &evidence.data {
+                    eprintln!("{:?} shared {} pairs {:?}", d.neighbours, d.shared_rows, d.pairs.first());
+                }
             }
             evidence.dynamic = Some(dynamic);
         }
