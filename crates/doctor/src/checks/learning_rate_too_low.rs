@@ -56,7 +56,11 @@ impl LearningRateTooLow {
         }
         let what_if = e.what_if.as_ref()?;
         let mut best: Option<(f64, f64, f64)> = None;
-        for factor in [10.0, 100.0, 1000.0] {
+        // a thousandth of the weights is what an update usually is
+        let usual = (1e-3 / typical.max(1e-12)).clamp(10.0, 1e8);
+        let mut factors = vec![10f64.powf(usual.log10().round()), 10.0, 100.0, 1000.0];
+        factors.dedup();
+        for factor in factors {
             let higher = Settings { lr: s.lr * factor, ..s.clone() };
             let Some(answer) = what_if.ask(&higher) else { continue };
             if best.is_none_or(|(_, known, _)| answer.worst_ratio < known * 0.9) {
