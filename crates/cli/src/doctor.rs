@@ -38,7 +38,7 @@ pub struct DoctorArgs {
     /// Of the self-test, what takes half a minute
     #[arg(long, requires = "selftest")]
     reduced: bool,
-    /// Of the self-test, the programs with these faults alone; `clean` for those without
+    /// Of the self-test, these faults or programs alone; `clean` for programs without a fault
     #[arg(long, value_name = "CAUSE,…", value_delimiter = ',', requires = "selftest")]
     only: Vec<String>,
     /// Of the self-test, the seeds of programs; from 100 on they are held out: no threshold was set by them
@@ -104,8 +104,8 @@ pub fn run(args: &DoctorArgs) -> Result<Done, Failure> {
 fn selftest(args: &DoctorArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let suite = if args.reduced { SelfTest::reduced() } else { SelfTest::full() };
-    if let Some(unknown) = args.only.iter().find(|name| *name != "clean" && !causes::known(name)) {
-        return Err(Failure::Usage(format!("there is no cause {unknown:?}; citius doctor --causes lists them")));
+    if let Some(unknown) = args.only.iter().find(|name| !SelfTest::knows(name)) {
+        return Err(Failure::Usage(format!("there is no cause or program {unknown:?}; see citius doctor --causes")));
     }
     let mut suite = SelfTest { only: args.only.clone(), trial: suite.trial.min(args.budget), ..suite };
     if !args.seeds.is_empty() {
