@@ -15,6 +15,7 @@ mod pool;
 mod prefetch;
 mod run;
 mod schedule;
+mod timing;
 mod widest;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -24,4 +25,5 @@ pub use halves::{LARGE_PRODUCT, has_halves};
 pub use isa::Isa;
 pub use memory::{Leaf, Memory};
 pub use run::{Batch, Driver, Flow, Inputs, Outputs, RowOrder, Slots, Staging, View};
+pub use timing::{Doing, Mean, Span, Times, Timing};
 pub use widest::{Plain, widest};

@@ -22,6 +22,30 @@ pub enum Mode {
     Eval,
 }
 
+/// What a part of a step is for: whoever keeps account of time asks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Phase {
+    /// Brings rows into the batch.
+    Batch,
+    #[default]
+    Forward,
+    Backward,
+    Update,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 4] = [Phase::Batch, Phase::Forward, Phase::Backward, Phase::Update];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Batch => "batch",
+            Phase::Forward => "forward",
+            Phase::Backward => "backward",
+            Phase::Update => "update",
+        }
+    }
+}
+
 /// One recorded op.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -30,6 +54,7 @@ pub struct Node {
     pub shape: Shape,
     pub dtype: DType,
     pub place: Place,
+    pub phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,6 +190,7 @@ pub(crate) struct Inner {
     callers: Vec<(&'static str, u32)>,
     frozen: Names,
     mode: Mode,
+    phase: Phase,
     random_streams: u32,
     pub rules: Vec<Rule>,
     pub warnings: Vec<TraceError>,
@@ -200,6 +226,7 @@ impl Graph {
             callers: Vec::new(),
             frozen: Names::default(),
             mode,
+            phase: Phase::default(),
             random_streams: 0,
             rules: Vec::new(),
             warnings: Vec::new(),
@@ -361,6 +388,12 @@ impl Graph {
         Scope(self.clone())
     }
 
+    /// Ops recorded while the guard lives belong to this phase of the step; [`Graph::gradients`] are backward by themselves.
+    pub fn phase(&self, phase: Phase) -> InPhase {
+        let before = std::mem::replace(&mut self.0.borrow_mut().phase, phase);
+        InPhase(self.clone(), before)
+    }
+
     /// Ops recorded while the guard lives are attributed to the line that called the caller of this (a layer's `forward`),
     /// unless an outer guard has a say.
     #[track_caller]
@@ -450,11 +483,12 @@ impl Graph {
         }
         let place = self.place(at);
         let mut inner = self.0.borrow_mut();
+        let phase = inner.phase;
         let key = (op.key(), inputs.to_vec(), shape.clone());
         let id = match inner.same.get(&key) {
             Some(&id) => id,
             None => {
-                inner.nodes.push(Node { op, inputs: inputs.to_vec(), shape, dtype, place });
+                inner.nodes.push(Node { op, inputs: inputs.to_vec(), shape, dtype, place, phase });
                 let id = inner.nodes.len() - 1;
                 inner.same.insert(key, id);
                 id
@@ -525,5 +559,14 @@ pub struct Scope(Graph);
 impl Drop for Scope {
     fn drop(&mut self) {
         self.0.0.borrow_mut().scopes.pop();
+    }
+}
+
+/// Guard of [`Graph::phase`].
+pub struct InPhase(Graph, Phase);
+
+impl Drop for InPhase {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().phase = self.1;
     }
 }

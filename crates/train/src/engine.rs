@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use citius_cpu::{Driver, Inputs, Memory, Options};
+use citius_cpu::{Driver, Inputs, Memory, Options, Times};
 use citius_plan::Plan;
 
 use crate::TrainError;
@@ -170,6 +170,14 @@ impl Engine {
         match &self.place {
             Place::Cpu(_) => None,
             Place::Cuda { steps, .. } => Some(steps[which].ledger()),
+        }
+    }
+
+    /// Where the time of plan `which` went, on the processor.
+    pub fn times(&mut self, which: usize) -> Option<Times> {
+        match &mut self.place {
+            Place::Cpu(all) => Some(all[which].times()),
+            Place::Cuda { .. } => None,
         }
     }
 
