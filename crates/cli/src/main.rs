@@ -7,6 +7,7 @@ mod error;
 mod eval;
 mod plan;
 mod predict;
+mod profile;
 mod reading;
 mod screen;
 mod train;
@@ -44,6 +45,8 @@ enum Command {
     Data(data::DataArgs),
     /// Print the compiled training step with its costs, without training
     Plan(Box<plan::PlanArgs>),
+    /// Show where the time and memory of training steps go, and what would make them faster
+    Profile(Box<profile::ProfileArgs>),
     /// Time full training epochs of reference workloads
     Bench(bench::BenchArgs),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
     };
     match done {

@@ -104,6 +104,22 @@ impl<'a> Inputs<'a> {
         }
     }
 
+    /// The data of an f32 input.
+    pub fn numbers(&self, name: &str) -> &'a [f32] {
+        match self.entries.iter().find(|e| e.0 == name) {
+            Some((_, Data::F32(data))) => data,
+            _ => &[],
+        }
+    }
+
+    /// The data of a u8 input.
+    pub fn bytes(&self, name: &str) -> &'a [u8] {
+        match self.entries.iter().find(|e| e.0 == name) {
+            Some((_, Data::U8(data))) => data,
+            _ => &[],
+        }
+    }
+
     /// (pointer, elements, dtype)
     pub fn find(&self, name: &str) -> Option<(*const u8, usize, DType)> {
         let data = self.entries.iter().find(|e| e.0 == name)?.1;
@@ -364,7 +380,7 @@ impl Executable {
             lead: Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None })),
             left: Left(UnsafeCell::new(None)),
         };
-        let (timed, stride) = (self.stopwatch.due, self.stopwatch.stride);
+        let (timed, stride, burst) = (self.stopwatch.due, self.stopwatch.stride, self.stopwatch.burst);
         let body = |thread: usize| {
             if thread >= threads {
                 return;
@@ -372,9 +388,10 @@ impl Executable {
             let _subnormals = FlushSubnormals::new();
             let mut due = timed;
             for step in first..first + most {
-                let flow = if step == due {
-                    due += stride;
-                    self.timed_step(&round, thread, step)
+                let flow = if step >= due {
+                    let counts = burst == 1 || step > due;
+                    due += if step + 1 == due + burst { stride } else { 0 };
+                    self.timed_step(&round, thread, step, counts)
                 } else {
                     self.step(&round, thread, step, &mut Unwatched)
                 };
@@ -399,10 +416,10 @@ impl Executable {
 
     #[cold]
     #[inline(never)]
-    fn timed_step(&self, round: &Round, thread: usize, step: u64) -> Flow {
+    fn timed_step(&self, round: &Round, thread: usize, step: u64, counts: bool) -> Flow {
         // SAFETY: this thread's own, inside of a run.
         let lane = unsafe { self.stopwatch.lane(thread) };
-        self.step(round, thread, step, &mut self.stopwatch.watch(lane, step))
+        self.step(round, thread, step, &mut self.stopwatch.watch(lane, step, counts))
     }
 
     /// What one thread does in a step. `Stop`: it is the last.

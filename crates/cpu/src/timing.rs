@@ -13,7 +13,7 @@ use citius_plan::Plan;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Timing {
     Never,
-    /// As many as cost less than half a percent.
+    /// As many as cost a fraction of a percent.
     #[default]
     Sampled,
     /// All, and so many spans of each thread are kept, for a trace.
@@ -90,9 +90,15 @@ impl Times {
 
 /// Steps between two timed ones before anything is known; odd, as all that follow: loaders work in chunks of a power of two.
 const FIRST_STRIDE: u64 = 67;
-const LONGEST_STRIDE: u64 = 1021;
-/// Share of the time that timing may take.
-const ALLOWED: f64 = 0.003;
+const LONGEST_STRIDE: u64 = 2047;
+/// Steps timed in a row where steps are short: the first only brings the code and counters of timing near.
+const BURST: u64 = 4;
+/// Strides from which that is worth it.
+const LONG_STRIDE: u64 = 16;
+/// Share of the time that timing may take, by our own estimate; twice as much is seen from outside.
+const ALLOWED: f64 = 0.001;
+/// Seconds that timing a step costs at least: its code and its counters are not in the nearest cache.
+const COLD: f64 = 4e-7;
 
 /// Times the steps of an executable.
 pub(crate) struct Stopwatch {
@@ -102,8 +108,10 @@ pub(crate) struct Stopwatch {
     /// Part of each task's call, and the call: copies of a call are the call.
     tasks: Vec<(u8, u32)>,
     calls: usize,
+    /// The next step to be timed, how far the one after is, and how many are timed in a row.
     pub due: u64,
     pub stride: u64,
+    pub burst: u64,
     steps: u64,
     seconds: f64,
     threads: usize,
@@ -175,6 +183,7 @@ impl Stopwatch {
             tasks,
             due: 0,
             stride: if timing == Timing::Sampled { FIRST_STRIDE } else { 1 },
+            burst: if timing == Timing::Sampled { BURST } else { 1 },
             steps: 0,
             seconds: 0.0,
             threads: 1,
@@ -202,9 +211,10 @@ impl Stopwatch {
         &mut *self.lanes[thread].get()
     }
 
-    pub fn watch<'a>(&'a self, lane: &'a mut Lane, step: u64) -> Watching<'a> {
+    /// `counts`: not the first of a burst.
+    pub fn watch<'a>(&'a self, lane: &'a mut Lane, step: u64, counts: bool) -> Watching<'a> {
         lane.step = step;
-        Watching { lane, tasks: &self.tasks }
+        Watching { lane, tasks: &self.tasks, counts: counts as u64 }
     }
 
     /// After a run of so many steps.
@@ -223,8 +233,10 @@ impl Stopwatch {
         let raw = lane.raw as f64 / lane.timed as f64 / per_second();
         // what the clock takes for certain, or what is seen to be lost
         let looks = (2.0 + lane.tasks.iter().filter(|t| **t > 0).count() as f64) * self.look as f64 / per_second();
-        let cost = (raw - step).clamp(looks, 2e-6_f64.max(looks));
-        self.stride = ((cost / (ALLOWED * step)).ceil() as u64).clamp(1, LONGEST_STRIDE) | 1;
+        let cost = (raw - step).clamp(looks, looks + 1e-6);
+        let stride = |burst: u64| ((burst as f64 * cost + COLD) / (ALLOWED * step)).ceil() as u64;
+        self.burst = if stride(1) >= LONG_STRIDE { BURST } else { 1 };
+        self.stride = stride(self.burst).clamp(1, LONGEST_STRIDE) | 1;
     }
 
     /// Forgets what steps have shown; not the time of runs.
@@ -316,6 +328,8 @@ impl Watch for Unwatched {
 pub(crate) struct Watching<'a> {
     lane: &'a mut Lane,
     tasks: &'a [(u8, u32)],
+    /// 1 or 0.
+    counts: u64,
 }
 
 impl Watch for Watching<'_> {
@@ -327,7 +341,7 @@ impl Watch for Watching<'_> {
     fn did(&mut self, doing: Doing) {
         let lane = &mut *self.lane;
         let (start, end) = (lane.mark, now());
-        let ticks = end.saturating_sub(start + lane.look);
+        let ticks = end.saturating_sub(start + lane.look) * self.counts;
         let part = match doing {
             Doing::Call(task) => {
                 lane.tasks[task] += ticks;
@@ -344,6 +358,9 @@ impl Watch for Watching<'_> {
 
     fn end(&mut self) {
         let lane = &mut *self.lane;
+        if self.counts == 0 {
+            return;
+        }
         let whole: u64 = lane.parts.iter().sum();
         for (part, (sum, square)) in lane.parts.iter().zip(lane.sums.iter_mut().zip(&mut lane.squares)) {
             *sum += *part as f64;
