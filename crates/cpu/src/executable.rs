@@ -183,6 +183,11 @@ impl Executable {
         self.tuning.threads()
     }
 
+    /// Whether that number has been tried out.
+    pub fn settled(&self) -> bool {
+        self.tuning.settled()
+    }
+
     /// Index of a named output, for [`crate::Outputs`].
     pub fn output(&self, name: &str) -> Option<usize> {
         self.plan.outputs.iter().position(|o| o.0 == name)

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Plain, widest};
+use citius_cpu::{Plain, multiply_add, widest};
 use serde::{Deserialize, Serialize};
 
 use crate::files::write_whole;
@@ -155,36 +155,12 @@ fn together<W: Work>(threads: usize, work: impl Fn(usize) -> W + Sync) -> f64 {
     (0..TURNS).map(|turn| rates.iter().map(|r| r[turn]).sum::<f64>()).fold(0.0, f64::max)
 }
 
-/// Independent chains of multiply-adds, enough to keep two units of five cycles busy.
+/// Arithmetic in registers.
 struct Multiply;
-
-const LANES: usize = 16;
-const CHAINS: usize = 12;
-const ROUNDS: usize = 2000;
 
 impl Work for Multiply {
     fn once(&mut self) -> f64 {
-        let sums = widest(Multiply);
-        std::hint::black_box(sums);
-        (2 * LANES * CHAINS * ROUNDS) as f64
-    }
-}
-
-impl Plain for Multiply {
-    type Output = [[f32; LANES]; CHAINS];
-
-    #[inline(always)]
-    fn run(self) -> Self::Output {
-        let (factor, term) = (std::hint::black_box(0.999f32), std::hint::black_box(0.001f32));
-        let mut sums = [[1.0f32; LANES]; CHAINS];
-        for _ in 0..ROUNDS {
-            for sum in &mut sums {
-                for x in sum {
-                    *x = x.mul_add(factor, term);
-                }
-            }
-        }
-        sums
+        multiply_add(4000) as f64
     }
 }
 

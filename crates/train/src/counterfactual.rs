@@ -2,7 +2,7 @@
 //! and precisions. All are run in turns, so that whatever else the machine does happens to all of them, and each is told as a ratio to
 //! the steps as they are, with an interval.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_cuda::Precision;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl Verdict {
 /// Turns of each; the second and the last but one in order are a 96% interval of the median.
 const TURNS: usize = 9;
 /// Seconds for threads and workers to be tried out.
-const WARM_UP: f64 = 0.12;
+const WARM_UP: f64 = 0.1;
 /// Noise from which the machine is said to be busy with something else.
 const BUSY: f64 = 0.05;
 
@@ -120,7 +120,7 @@ pub fn counterfactuals(
     let each = budget.as_secs_f64() / (all.len() * TURNS) as f64;
     let mut steps = Vec::new();
     for (_, rig) in &mut all {
-        steps.push(warm_up(rig, each)?);
+        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(1));
     }
     let mut seconds = vec![[0.0; TURNS]; all.len()];
     for turn in 0..TURNS {
@@ -180,18 +180,6 @@ fn variants(material: &Material, settings: &Settings, machine: Machine, batch: u
     all
 }
 
-/// Has threads and workers tried out; the steps that take about so many seconds.
-fn warm_up(rig: &mut Rig, seconds: f64) -> Result<u64, TrainError> {
-    let (start, mut steps) = (Instant::now(), 1);
-    loop {
-        let each = rig.run(steps)?.max(1e-9);
-        if start.elapsed().as_secs_f64() >= WARM_UP {
-            return Ok(((seconds / each) as u64).max(1));
-        }
-        steps = ((WARM_UP / 4.0 / each) as u64).clamp(1, 1 << 16);
-    }
-}
-
 /// What FLOPs and bytes of the step take at least, as a share of what it takes; and which of them takes longer.
 fn roofline(rig: &mut Rig, machine: Machine, step: f64) -> Option<(f64, bool)> {
     if matches!(machine.device, Device::Cuda(_)) {
@@ -231,7 +219,8 @@ fn judge(
         .map(|(what, seconds)| {
             let (ratio, low, high) = interval(&ratios(seconds));
             // known no better than two measurements of the same
-            let (low, high) = (low.min(ratio * (1.0 - noise)), high.max(ratio * (1.0 + noise)));
+            let noise = noise * ratio.max(1.0);
+            let (low, high) = (low.min(ratio - noise).max(0.0), high.max(ratio + noise));
             let saved = |ratio: f64| (1.0 - ratio) * now * run_rows;
             Counterfactual {
                 what,

@@ -214,6 +214,14 @@ impl Engine {
         }
     }
 
+    /// Whether the number of threads for plan `which` has been tried out.
+    pub fn settled(&self, which: usize) -> bool {
+        match &self.place {
+            Place::Cpu(all) => all[which].settled(),
+            Place::Cuda { .. } => true,
+        }
+    }
+
     /// The instruction set, or the GPU.
     pub fn hardware(&self) -> String {
         match &self.place {

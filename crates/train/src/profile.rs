@@ -1,7 +1,7 @@
 //! A look at a few steps of a run, with every call timed.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_cpu::{Doing, Span, Timing};
 use citius_graph::{LeafKind, Phase};
@@ -124,8 +124,8 @@ enum Kind {
     Data,
 }
 
-/// For threads and workers to be tried out.
-const WARM_UP: Duration = Duration::from_millis(150);
+/// Seconds for threads and workers to be tried out.
+const WARM_UP: f64 = 0.15;
 /// Spans that are kept of a thread, at most.
 const MOST_SPANS: usize = 200_000;
 
@@ -140,11 +140,7 @@ impl Training {
         let mut timed = machine;
         timed.cpu.timing = Timing::Every { spans };
         let mut rig = Rig::new(material, settings, timed, Supply::Real, &held, None)?;
-        let (start, mut steps) = (Instant::now(), 1);
-        while start.elapsed() < WARM_UP {
-            let each = rig.run(steps)?.max(1e-9);
-            steps = ((WARM_UP.as_secs_f64() / 4.0 / each) as u64).clamp(1, 1 << 14);
-        }
+        rig.warm_up(WARM_UP)?;
         let on_gpu = matches!(machine.device, Device::Cuda(_));
         let ceilings = (!on_gpu).then(Ceilings::get);
         let batch = rig.batch;

@@ -12,6 +12,9 @@ use crate::material::{FeatureForm, Form, TargetForm};
 use crate::step::{Arrival, plan_step, tables};
 use crate::{Engine, Feed, Loaded, Machine, Material, Settings, TrainError};
 
+/// Seconds after which nothing more is tried out.
+const LONGEST_WARM_UP: f64 = 1.0;
+
 /// How a rig gets its batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Supply {
@@ -215,6 +218,20 @@ impl<'a> Rig<'a> {
             return Err(failure.into());
         }
         Ok(start.elapsed().as_secs_f64() / steps.max(1) as f64)
+    }
+
+    /// Takes steps until threads and workers have been tried out, for at least so long; seconds of each of the last.
+    pub fn warm_up(&mut self, least: f64) -> Result<f64, TrainError> {
+        let (start, mut steps) = (Instant::now(), 1);
+        loop {
+            let each = self.run(steps)?.max(1e-9);
+            let spent = start.elapsed().as_secs_f64();
+            let settled = self.engine.as_ref().is_none_or(|engine| engine.settled(0));
+            if spent >= least && (settled || spent >= LONGEST_WARM_UP) {
+                return Ok(each);
+            }
+            steps = ((least / 4.0 / each) as u64).clamp(1, 1 << 14);
+        }
     }
 
     pub fn engine(&mut self) -> Option<&mut Engine> {
