@@ -39,7 +39,12 @@ const EXAMPLES: &str = "Examples:
   citius train mnist/ --batch-size 256
   citius train mnist/ --device cuda
   citius train flowers/ --model resnet-18 --size 224 --weights resnet18.safetensors --freeze body
-  citius train --resume runs/houses-1";
+  citius train --resume runs/houses-1
+
+A file of settings says more than flags can: layers one by one, inits, heads, reductions, modes. All of it is in docs/settings.md:
+  model = { name = \"vgg\", channels = [16, 32] }       sizes of a network
+  loss = { name = \"mse\", reduction = \"sum\" }
+  layers = [{ units = 64, norm = \"batch\" }, { units = 64, activation = \"tanh\", init = \"xavier-normal\" }]";
 
 pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };

@@ -104,7 +104,10 @@ impl<'a> Fit<'a> {
     ) -> Result<Fit<'a>, TrainError> {
         let began = Instant::now();
         let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
-        let predictor = Predictor::new(model, data.train.width(), machine.cpu)?;
+        let mut predictor = Predictor::new(model, data.train.width(), machine.cpu)?;
+        if let Some(mode) = settings.details.validation_mode {
+            predictor = predictor.in_mode(mode.into());
+        }
         let good = Weights::of(engine.memory(), predictor.stored());
         let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
         let progress = Progress { plateau, ..Progress::default() };
@@ -339,7 +342,7 @@ impl<'a> Fit<'a> {
     fn validate(&mut self, rows: &Dataset, listener: &mut dyn Listener) -> Result<f64, TrainError> {
         self.good.write_to(self.predictor.weights_mut());
         let outputs = self.predictor.outputs(&rows.features)?;
-        let metrics = Metrics::measure(&outputs, &rows.target, &self.settings.loss, self.data.scale);
+        let metrics = self.settings.measure(&outputs, &rows.target, self.data.scale);
         let p = &mut self.progress;
         let epoch = p.epoch;
         p.last_validation = Some(metrics);

@@ -14,6 +14,7 @@
 //! walk.rs        feeding it and watching every result
 //! ledger.rs      where the time goes; ceilings.rs: where it could not
 //! profile.rs     a look at a few steps; counterfactual.rs: and what they would cost otherwise; rig.rs: both run these
+//! lab.rs         a network on the bench: chosen batches, every result seen
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
 //! run.rs         a whole run: fit, refit, judge, save, resume
 //! pretrained.rs  weights of another program, by name
@@ -36,6 +37,7 @@ pub mod events;
 mod files;
 mod fill;
 mod fit;
+mod lab;
 mod ledger;
 mod material;
 mod memory;
@@ -62,13 +64,14 @@ pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};
 pub use ceilings::Ceilings;
-pub use config::{Bytes, SourceKind, Wishes, Workers};
+pub use config::{Bytes, Inits, NamedInit, SourceKind, Wishes, Workers};
 pub use counterfactual::{Counterfactual, Counterfactuals, Verdict, What, counterfactuals};
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
 pub use events::{Divergence, Event, Listener, Rows, Silent};
 pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
+pub use lab::Lab;
 pub use ledger::{KernelTime, Ledger, Loading, Parts, StepTime};
 pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
@@ -82,6 +85,6 @@ pub use problem::{
 pub use profile::{Kinds, MemoryUse, Profile, ProfileOptions, Traced};
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
-pub use settings::Settings;
-pub use step::{Arrival, plan_step};
+pub use settings::{Details, Settings};
+pub use step::{Arrival, Forward, plan_step, plan_watched_step};
 pub use transfer::{Rate, Transfer};

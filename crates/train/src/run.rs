@@ -466,14 +466,13 @@ impl Run<'_> {
         let (threads, before) = (fit.threads(), state.search.as_ref().map_or((0, 0.0), |s| (s.steps, s.seconds)));
         let hardware = fit.engine().hardware();
         let scale = problem.input.target_scale();
-        let loss = &self.settings.loss;
         let judge = ending != Ending::Interrupted;
         let predictor = fit.result();
         let mut measure = |data: Option<&Dataset>| match data.filter(|_| judge) {
             None => Ok(Metrics::default()),
             Some(data) => {
                 let outputs = predictor.outputs(&data.features)?;
-                Ok::<_, TrainError>(Metrics::measure(&outputs, &data.target, loss, scale))
+                Ok::<_, TrainError>(self.settings.measure(&outputs, &data.target, scale))
             }
         };
         let validation = match (&state.search, &p.best) {

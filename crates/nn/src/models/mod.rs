@@ -2,12 +2,15 @@
 
 mod forecaster;
 mod gpt;
+mod head;
+mod hidden_layer;
 mod lenet;
 mod mixer;
 mod mlp;
 mod network;
 mod patches;
 mod resnet;
+mod start;
 mod table_net;
 mod transformer_classifier;
 mod vgg;
@@ -15,6 +18,8 @@ mod vit;
 
 pub use forecaster::{Forecaster, forecaster};
 pub use gpt::Gpt;
+pub use head::Head;
+pub use hidden_layer::{HiddenLayer, LayerMode, LayerNormKind};
 pub use lenet::LeNet;
 pub use mixer::Mixer;
 pub use mlp::{Mlp, mlp};
