@@ -200,7 +200,8 @@ impl Executable {
 
     /// Where the time of all runs so far went.
     pub fn times(&mut self) -> Times {
-        self.stopwatch.times()
+        let done = self.tasks[..self.plan.calls.len()].iter().map(Task::share).collect();
+        Times { done, ..self.stopwatch.times() }
     }
 
     /// What each thread did and when, as far as it was kept (see [`Timing::Every`]).

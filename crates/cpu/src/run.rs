@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::pool::FlushSubnormals;
 use crate::prefetch::Wanted;
 use crate::schedule::Schedule;
-use crate::timing::{Doing, Unwatched, Watch};
+use crate::timing::{Doing, Watch};
 
 /// Whether to take the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -388,14 +388,12 @@ impl Executable {
             let _subnormals = FlushSubnormals::new();
             let mut due = timed;
             for step in first..first + most {
-                let flow = if step >= due {
-                    let counts = burst == 1 || step > due;
+                let mut watch = Watch(None);
+                if step >= due {
+                    watch = self.watch(thread, step, burst == 1 || step > due);
                     due += if step + 1 == due + burst { stride } else { 0 };
-                    self.timed_step(&round, thread, step, counts)
-                } else {
-                    self.step(&round, thread, step, &mut Unwatched)
-                };
-                if flow == Flow::Stop {
+                }
+                if self.step(&round, thread, step, &mut watch) == Flow::Stop {
                     return;
                 }
             }
@@ -414,17 +412,18 @@ impl Executable {
         (lead.taken, stop.load(Ordering::Relaxed))
     }
 
+    /// Times this step on this thread. `counts`: not the first of a burst.
     #[cold]
     #[inline(never)]
-    fn timed_step(&self, round: &Round, thread: usize, step: u64, counts: bool) -> Flow {
-        // SAFETY: this thread's own, inside of a run.
+    fn watch(&self, thread: usize, step: u64, counts: bool) -> Watch<'_> {
+        // SAFETY: this thread's own, inside of a run, and one at a time.
         let lane = unsafe { self.stopwatch.lane(thread) };
-        self.step(round, thread, step, &mut self.stopwatch.watch(lane, step, counts))
+        Watch(Some(self.stopwatch.watch(lane, step, counts)))
     }
 
     /// What one thread does in a step. `Stop`: it is the last.
     #[inline(always)]
-    fn step(&self, round: &Round, thread: usize, step: u64, watch: &mut impl Watch) -> Flow {
+    fn step(&self, round: &Round, thread: usize, step: u64, watch: &mut Watch) -> Flow {
         let Round { schedule, seed, end, threads, waves, asking, may_leave, stop, lead, left, .. } = round;
         let (barrier, threads, asking, may_leave) = (&self.barrier, *threads, *asking, *may_leave);
         watch.begin();

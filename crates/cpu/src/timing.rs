@@ -64,6 +64,8 @@ pub struct Times {
     pub parts: [Mean; 9],
     /// For each call of the plan, seconds per step, summed over threads.
     pub calls: Vec<f64>,
+    /// For each call, the part of its FLOPs that it is expected to do: products skip zeros.
+    pub done: Vec<f64>,
     /// Seconds per step at barriers, summed over threads.
     pub waiting: f64,
     /// The 50th, 90th and 99th percentile of seconds of a step.
@@ -306,23 +308,31 @@ impl Stopwatch {
     }
 }
 
-/// Is told what a thread has just done.
-pub(crate) trait Watch {
-    fn begin(&mut self);
-    fn did(&mut self, doing: Doing);
-    fn end(&mut self);
-}
+/// Is told what a thread has just done, in steps that are timed. A branch that is hardly ever taken costs less than a second copy of
+/// the step's code, into which the kernels would no longer be built.
+pub(crate) struct Watch<'a>(pub Option<Watching<'a>>);
 
-/// Of steps that are not timed.
-pub(crate) struct Unwatched;
+impl Watch<'_> {
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        if let Some(watching) = &mut self.0 {
+            watching.begin();
+        }
+    }
 
-impl Watch for Unwatched {
     #[inline(always)]
-    fn begin(&mut self) {}
+    pub fn did(&mut self, doing: Doing) {
+        if let Some(watching) = &mut self.0 {
+            watching.did(doing);
+        }
+    }
+
     #[inline(always)]
-    fn did(&mut self, _: Doing) {}
-    #[inline(always)]
-    fn end(&mut self) {}
+    pub fn end(&mut self) {
+        if let Some(watching) = &mut self.0 {
+            watching.end();
+        }
+    }
 }
 
 pub(crate) struct Watching<'a> {
@@ -332,12 +342,16 @@ pub(crate) struct Watching<'a> {
     counts: u64,
 }
 
-impl Watch for Watching<'_> {
+impl Watching<'_> {
+    #[cold]
+    #[inline(never)]
     fn begin(&mut self) {
         self.lane.mark = now();
         self.lane.start = self.lane.mark;
     }
 
+    #[cold]
+    #[inline(never)]
     fn did(&mut self, doing: Doing) {
         let lane = &mut *self.lane;
         let (start, end) = (lane.mark, now());
@@ -356,6 +370,8 @@ impl Watch for Watching<'_> {
         lane.mark = end;
     }
 
+    #[cold]
+    #[inline(never)]
     fn end(&mut self) {
         let lane = &mut *self.lane;
         if self.counts == 0 {

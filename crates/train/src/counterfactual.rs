@@ -186,13 +186,18 @@ fn roofline(rig: &mut Rig, machine: Machine, step: f64) -> Option<(f64, bool)> {
         return None;
     }
     let engine = rig.engine()?;
+    let done = engine.times(0)?.done;
     let (plan, threads) = (engine.plan(0), engine.threads(0));
     let ceilings = Ceilings::get().on(threads, working_set(plan));
-    let least = |cost: citius_plan::Cost| ceilings.seconds(cost.flops as f64, cost.bytes as f64);
-    let whole: f64 = plan.calls.iter().map(|call| least(call.cost)).sum();
-    let total = plan.total();
-    let by_memory = total.bytes as f64 / ceilings.memory > total.flops as f64 / ceilings.flops;
-    Some(((whole / step).min(1.0), by_memory))
+    // by arithmetic, by bytes, and by the longer of them, call by call
+    let mut least = [0.0; 3];
+    for (call, done) in plan.calls.iter().zip(&done) {
+        let (flops, bytes) = (call.cost.flops as f64 * done, call.cost.bytes as f64);
+        least[0] += flops / ceilings.flops;
+        least[1] += bytes / ceilings.memory;
+        least[2] += ceilings.seconds(flops, bytes);
+    }
+    Some(((least[2] / step).min(1.0), least[1] > least[0]))
 }
 
 /// `seconds`: per row, of each turn; the first two are of steps as they are.

@@ -98,7 +98,7 @@ pub struct KernelTime {
     pub seconds: f64,
     /// Of the steps.
     pub share: f64,
-    /// In all calls.
+    /// In all calls, those by zeros that are skipped left out.
     pub flops: f64,
     pub bytes: f64,
     /// What it reaches of what the machine could at its proportion of FLOPs to bytes, where the ceilings are known.
@@ -259,11 +259,10 @@ impl Ledger {
             self.error = timed.error;
             self.mismatch = inferred / timed.seconds.max(1e-12) - 1.0;
             let plan = engine.plan(which);
-            let total = plan.total();
-            let per_second = timed.steps as f64 / timed.seconds.max(1e-12);
-            self.flops_per_second = total.flops as f64 * per_second;
-            self.bytes_per_second = total.bytes as f64 * per_second;
             self.kernels = kernels(plan, &timed, threads, ceilings);
+            let per_second =
+                |of: fn(&KernelTime) -> f64| self.kernels.iter().map(of).sum::<f64>() / timed.seconds.max(1e-12);
+            (self.flops_per_second, self.bytes_per_second) = (per_second(|k| k.flops), per_second(|k| k.bytes));
             let known: Vec<_> = self.kernels.iter().filter_map(|k| Some((k.roofline?, k.seconds))).collect();
             let weight: f64 = known.iter().map(|k| k.1).sum();
             self.roofline = (weight > 0.0).then(|| known.iter().map(|k| k.0 * k.1).sum::<f64>() / weight);
@@ -304,6 +303,8 @@ struct Timed {
     step_us: StepTime,
     /// Seconds of each call in a step, of all threads.
     calls: Vec<f64>,
+    /// The part of its FLOPs that each does.
+    done: Vec<f64>,
 }
 
 fn on_processor(times: &Times) -> Option<Timed> {
@@ -333,6 +334,7 @@ fn on_processor(times: &Times) -> Option<Timed> {
         error: error.fold(0.0, f64::max),
         step_us: StepTime { mean: whole * 1e6, p50, p90, p99 },
         calls: times.calls.clone(),
+        done: times.done.clone(),
     })
 }
 
@@ -371,6 +373,7 @@ fn on_gpu(engine: &Engine, which: usize) -> Option<Timed> {
         error: 0.0,
         step_us: StepTime { mean, p50: mean, p90: mean, p99: mean },
         calls: weights.iter().map(|w| w * each * engine.threads(which) as f64).collect(),
+        done: vec![1.0; plan.calls.len()],
     })
 }
 
@@ -383,12 +386,12 @@ fn kernels(plan: &Plan, timed: &Timed, threads: usize, ceilings: Option<&Ceiling
     let mut all: Vec<KernelTime> = plan
         .calls
         .iter()
-        .zip(&timed.calls)
-        .map(|(call, seconds)| {
+        .zip(timed.calls.iter().zip(&timed.done))
+        .map(|(call, (seconds, done))| {
             let n = timed.steps as f64;
             let seconds = seconds / threads.max(1) as f64 * n;
             let (ops, place) = call.label.split_once("  # ").unwrap_or((&call.label, ""));
-            let (flops, bytes) = (call.cost.flops as f64 * n, call.cost.bytes as f64 * n);
+            let (flops, bytes) = (call.cost.flops as f64 * done * n, call.cost.bytes as f64 * n);
             let ideal = |c: &Ceilings| c.on(threads, in_cache).seconds(flops, bytes);
             KernelTime {
                 name: call.work.shape(),
