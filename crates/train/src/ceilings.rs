@@ -20,10 +20,10 @@ pub struct Ceilings {
     pub flops_one: f64,
     /// Bytes per second from and to memory, on all threads.
     pub memory: f64,
-    /// Bytes per second from and to a core's own caches, on all threads.
+    /// The same from and to a cache that cores share.
+    pub shared: f64,
+    /// The same from and to cores' own caches.
     pub cache: f64,
-    /// Bytes of them, on all threads.
-    pub cache_bytes: f64,
 }
 
 /// What is kept on disk.
@@ -34,12 +34,14 @@ struct Kept {
 }
 
 /// Time for each of the measurements.
-const SPAN: Duration = Duration::from_millis(60);
+const SPAN: Duration = Duration::from_millis(40);
 /// Turns of each; the best counts: whatever else runs here only ever takes away.
 const TURNS: usize = 3;
 /// Bytes that no cache holds, on all threads.
 const BEYOND_CACHES: usize = 256 << 20;
-/// Bytes for one thread that a second-level cache holds.
+/// Bytes for each thread that a shared cache holds.
+const IN_SHARED: usize = 4 << 20;
+/// Bytes for each thread that its own cache holds.
 const IN_CACHE: usize = 512 << 10;
 
 impl Ceilings {
@@ -70,9 +72,9 @@ impl Ceilings {
     /// `None`: nothing there, of another machine, or not what was written.
     fn kept(folder: &Path) -> Option<Ceilings> {
         let kept: Kept = serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()?;
-        let Ceilings { flops, flops_one, memory, cache, cache_bytes } = kept.ceilings;
+        let Ceilings { flops, flops_one, memory, shared, cache } = kept.ceilings;
         let sound = |x: &f64| x.is_finite() && *x > 0.0;
-        let all = [flops, flops_one, memory, cache, cache_bytes];
+        let all = [flops, flops_one, memory, shared, cache];
         (kept.machine == machine() && all.iter().all(sound)).then_some(kept.ceilings)
     }
 
@@ -83,8 +85,8 @@ impl Ceilings {
             flops: together(threads, |_| Multiply),
             flops_one: together(1, |_| Multiply),
             memory: together(threads, |_| Stream::new(each)),
+            shared: together(threads, |_| Stream::new(IN_SHARED)),
             cache: together(threads, |_| Stream::new(IN_CACHE)),
-            cache_bytes: 2.0 * (IN_CACHE * threads) as f64,
         }
     }
 
@@ -92,7 +94,13 @@ impl Ceilings {
     pub fn on(&self, threads: usize, bytes: f64) -> Ceilings {
         let share = (threads as f64 / self::threads() as f64).min(1.0);
         let flops = (self.flops_one * threads as f64).min(self.flops);
-        let memory = if bytes <= self.cache_bytes * share { self.cache * share } else { self.memory };
+        // a cache holds about twice what was measured in it
+        let each = bytes / threads.max(1) as f64 / 2.0;
+        let memory = match each {
+            b if b <= IN_CACHE as f64 => self.cache * share,
+            b if b <= IN_SHARED as f64 => self.shared * share,
+            _ => self.memory,
+        };
         Ceilings { flops, memory, ..*self }
     }
 
@@ -230,12 +238,13 @@ mod tests {
 
     #[test]
     fn the_nearer_ceiling_counts() {
-        let c = Ceilings { flops: 100.0, flops_one: 60.0, memory: 10.0, cache: 50.0, cache_bytes: 1000.0 };
+        let c = Ceilings { flops: 100.0, flops_one: 60.0, memory: 10.0, shared: 20.0, cache: 50.0 };
         assert_eq!(c.seconds(100.0, 5.0), 1.0);
         assert_eq!(c.seconds(10.0, 20.0), 2.0);
         let all = threads();
         assert_eq!(c.on(all, 10.0).memory, 50.0, "in the caches");
-        assert_eq!(c.on(all, 1e6).memory, 10.0);
-        assert_eq!(c.on(1, 1e6).flops, 60.0);
+        assert_eq!(c.on(all, (all * IN_SHARED) as f64).memory, 20.0, "in what cores share");
+        assert_eq!(c.on(all, 1e12).memory, 10.0);
+        assert_eq!(c.on(1, 1e12).flops, 60.0);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use citius_cuda::Precision;
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::working_set;
+use crate::ledger::{reached, working_set};
 use crate::rig::{Held, Rig, Supply};
 use crate::{Ceilings, Device, Machine, Material, Settings, TrainError};
 
@@ -186,18 +186,24 @@ fn roofline(rig: &mut Rig, machine: Machine, step: f64) -> Option<(f64, bool)> {
         return None;
     }
     let engine = rig.engine()?;
-    let done = engine.times(0)?.done;
+    let times = engine.times(0).filter(|times| times.timed > 0)?;
     let (plan, threads) = (engine.plan(0), engine.threads(0));
     let ceilings = Ceilings::get().on(threads, working_set(plan));
     // by arithmetic, by bytes, and by the longer of them, call by call
-    let mut least = [0.0; 3];
-    for (call, done) in plan.calls.iter().zip(&done) {
+    let (mut least, mut known, mut busy) = ([0.0; 3], 0.0, 0.0);
+    for (call, (seconds, done)) in plan.calls.iter().zip(times.calls.iter().zip(&times.done)) {
         let (flops, bytes) = (call.cost.flops as f64 * done, call.cost.bytes as f64);
-        least[0] += flops / ceilings.flops;
-        least[1] += bytes / ceilings.memory;
-        least[2] += ceilings.seconds(flops, bytes);
+        let seconds = seconds / threads as f64;
+        busy += seconds;
+        if let Some(reached) = reached(ceilings.seconds(flops, bytes), seconds) {
+            known += seconds;
+            least[0] += flops / ceilings.flops;
+            least[1] += bytes / ceilings.memory;
+            least[2] += reached * seconds;
+        }
     }
-    Some(((least[2] / step).min(1.0), least[1] > least[0]))
+    let reached = if known > 0.0 { least[2] / known } else { return None };
+    Some(((reached * busy / step).min(1.0), least[1] > least[0]))
 }
 
 /// `seconds`: per row, of each turn; the first two are of steps as they are.

@@ -101,7 +101,8 @@ pub struct KernelTime {
     /// In all calls, those by zeros that are skipped left out.
     pub flops: f64,
     pub bytes: f64,
-    /// What it reaches of what the machine could at its proportion of FLOPs to bytes, where the ceilings are known.
+    /// What it reaches of what the machine could at its proportion of FLOPs to bytes, where that is known: products that skip zeros do less
+    /// than they seem to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roofline: Option<f64>,
 }
@@ -378,7 +379,7 @@ fn on_gpu(engine: &Engine, which: usize) -> Option<Timed> {
 }
 
 /// To divide the time of a GPU among calls.
-const H200_LIKE: Ceilings = Ceilings { flops: 50e12, flops_one: 50e12, memory: 4e12, cache: 4e12, cache_bytes: 0.0 };
+const H200_LIKE: Ceilings = Ceilings { flops: 50e12, flops_one: 50e12, memory: 4e12, shared: 4e12, cache: 4e12 };
 
 /// All calls of a plan, the dearest first.
 fn kernels(plan: &Plan, timed: &Timed, threads: usize, ceilings: Option<&Ceilings>) -> Vec<KernelTime> {
@@ -403,12 +404,18 @@ fn kernels(plan: &Plan, timed: &Timed, threads: usize, ceilings: Option<&Ceiling
                 share: seconds / timed.seconds.max(1e-12),
                 flops,
                 bytes,
-                roofline: ceilings.filter(|_| seconds > 0.0).map(|c| (ideal(c) / seconds).min(1.0)),
+                roofline: ceilings.and_then(|c| reached(ideal(c), seconds)),
             }
         })
         .collect();
     all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     all
+}
+
+/// What is reached of the least time that work can take; `None` where more is reached than can be, because work was left out: products
+/// skip zeros, and how many there are is known to nobody beforehand.
+pub(crate) fn reached(ideal: f64, seconds: f64) -> Option<f64> {
+    (seconds > 0.0 && ideal <= 1.05 * seconds).then(|| (ideal / seconds).min(1.0))
 }
 
 /// Bytes that a step touches again and again: all but the tables that rows are taken from.

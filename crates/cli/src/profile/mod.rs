@@ -121,11 +121,12 @@ fn show(sink: Sink, profile: &Profile, args: &ProfileArgs) {
         line(
             sink,
             &format!(
-                "  reached    {} of {} GFLOP/s, {} of {} GB/s of memory ({} in caches){}",
+                "  reached    {} of {} GFLOP/s, {} of {} GB/s of memory ({} and {} in caches){}",
                 us(ledger.flops_per_second / 1e9),
                 us(c.flops / 1e9),
                 us(ledger.bytes_per_second / 1e9),
                 us(c.memory / 1e9),
+                us(c.shared / 1e9),
                 us(c.cache / 1e9),
                 ledger.roofline.map_or(String::new(), |r| format!("; {:.0}% of the roofline", r * 100.0)),
             ),
