@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod data;
+mod doctor;
 mod error;
 mod eval;
 mod plan;
@@ -47,6 +48,8 @@ enum Command {
     Plan(Box<plan::PlanArgs>),
     /// Show where the time and memory of training steps go, and what would make them faster
     Profile(Box<profile::ProfileArgs>),
+    /// Say why a training does not learn or is slow, and try the fix
+    Doctor(Box<doctor::DoctorArgs>),
     /// Time full training epochs of reference workloads
     Bench(bench::BenchArgs),
 }
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Data(args) => data::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Profile(args) => profile::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
     };
     match done {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use citius_nn::HiddenLayer;
 use citius_train::Wishes;
 use serde::Serialize;
 use toml::{Table, Value};
@@ -110,6 +111,14 @@ impl Fix {
         self
     }
 
+    /// The hidden layers one by one.
+    pub fn layers(self, layers: Vec<HiddenLayer>) -> Fix {
+        match Value::try_from(&layers) {
+            Ok(value) => self.set("layers", value),
+            Err(_) => self,
+        }
+    }
+
     pub fn remove(mut self, key: &str) -> Fix {
         self.changes.push(Change { key: key.to_owned(), value: None });
         self
@@ -150,8 +159,9 @@ impl Fix {
             "prefetch",
             "memory",
             "on-error",
-            "labels",
-            "features",
+            "label-noise",
+            "shuffle-labels",
+            "delay",
         ];
         self.changes.iter().any(|change| DATA.contains(&change.key.split('.').next().unwrap_or_default()))
     }
@@ -163,6 +173,9 @@ impl Change {
         let Some(last) = names.pop() else { return };
         let mut at = table;
         for name in names {
+            if self.value.is_none() && !at.contains_key(name) {
+                return;
+            }
             let inner = at.entry(name).or_insert_with(|| Value::Table(Table::new()));
             if let Value::String(named) = inner {
                 // `optimizer = "adam"` is `[optimizer] name = "adam"`

@@ -6,19 +6,31 @@
 //! checks/       one file per symptom, and their list
 //! finding.rs    what was found, and the change of configuration that mends it
 //! examine.rs    evidence gathered, checks asked, causes before consequences
+//! selftest/     the doctor examined
 //! score.rs      how good a network is, under any loss
+//! arm.rs        one training of a comparison
+//! what_if.rs    what another setting would have come to
 //! trials.rs     fixes tried against a control
+//! apply.rs      the mended configuration, written
+//! report.rs     an examination as text and as JSON
 //! ```
 
+mod apply;
+mod arm;
 pub mod causes;
 pub mod checks;
 pub mod evidence;
 mod examine;
 mod finding;
+mod report;
 mod score;
+pub mod selftest;
 mod trials;
+mod what_if;
 
+pub use apply::{fixed_path, mended, write};
 pub use evidence::{Evidence, Kind};
-pub use examine::{Examination, Options, examine};
+pub use examine::{Examination, Options, examine, examine_run, glance, look};
 pub use finding::{Change, Finding, Fix, Number, Severity};
-pub use trials::{Trial, Verdict};
+pub use trials::{Trial, Verdict, try_fix, try_fixes};
+pub use what_if::{Answer, WhatIf};

@@ -165,6 +165,8 @@ wishes! {
     device: Device,
     /// Of large products on a GPU: `fp32`, `tf32`, `bf16` or `fp16`.
     precision: Precision,
+    /// Causes that the doctor leaves out.
+    silence: Vec<String>,
 }
 
 /// Ways to start by pattern; the first in the order of the alphabet that covers a name counts.

@@ -63,6 +63,8 @@ pub enum What {
     /// Threads that compute.
     Threads(usize),
     Precision(Precision),
+    /// Steps on the processor instead of a GPU.
+    Processor,
 }
 
 /// What keeps steps from being faster.
@@ -166,6 +168,8 @@ fn variants(material: &Material, settings: &Settings, machine: Machine, batch: u
             let cuda = citius_cuda::Options { precision, ..machine.cuda };
             all.push((What::Precision(precision), Supply::Real, other, Machine { cuda, ..machine }, None));
         }
+        let processor = Machine { device: Device::Cpu, ..machine };
+        all.push((What::Processor, Supply::Real, settings.clone(), processor, None));
         return all;
     }
     for threads in [1, cores].into_iter().filter(|t| cores > 1 && machine.cpu.threads != *t) {
@@ -316,6 +320,7 @@ impl What {
             What::Threads(1) => "1 thread".to_owned(),
             What::Threads(n) => format!("{n} threads"),
             What::Precision(precision) => precision.to_string(),
+            What::Processor => "on the processor".to_owned(),
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct DataFacts {
     pub target: TargetFact,
     /// Pairs of columns that go together, strongest first.
     pub pairs: Vec<(usize, usize, f64)>,
+    /// Columns that the preparation left out, as they have one value.
+    pub dropped: Vec<String>,
     /// Share of validation rows that are training rows too.
     pub shared_rows: f64,
     /// What the nearest rows say of a row's target.
@@ -42,6 +44,8 @@ pub struct ColumnFact {
     pub std: f64,
     pub min: f64,
     pub max: f64,
+    /// Different values, 3 at most.
+    pub values: usize,
     /// An earlier column with the same values.
     pub same_as: Option<usize>,
     /// Correlation with the target, or the correlation ratio where it is classes.
@@ -69,7 +73,7 @@ pub struct Neighbours {
     pub explained: f64,
     /// The largest of several times with targets dealt out at random.
     pub by_chance: f64,
-    /// Share of rows that nearly all neighbours contradict with one voice; classes only.
+    /// Share of rows that two thirds of their neighbours contradict with one voice; classes only.
     pub contradicted: f64,
 }
 
@@ -95,6 +99,10 @@ impl DataFacts {
         if flat {
             facts.columns = columns(&table, width, names, &train.target, &rows);
             facts.pairs = pairs(&table, width, &facts.columns);
+            // what is rare may be missing from the sample
+            for (c, fact) in facts.columns.iter_mut().enumerate().filter(|(_, fact)| fact.std == 0.0) {
+                fact.std = deviation(train, c);
+            }
         }
         facts.neighbours = neighbours(&table, width, &train.target, &rows);
         facts
@@ -172,11 +180,35 @@ fn columns(table: &[f32], width: usize, names: &[String], target: &Target, rows:
                 std: all.std,
                 min: all.min,
                 max: all.max,
+                values: different(&values),
                 same_as,
                 with_target: with_target(&values, target, rows),
             }
         })
         .collect()
+}
+
+/// Of a whole column.
+fn deviation(data: &Dataset, column: usize) -> f64 {
+    match &data.features {
+        Features::F32 { data, width } => {
+            spread(&data.iter().skip(column).step_by(*width).copied().collect::<Vec<_>>()).std
+        }
+        _ => 0.0,
+    }
+}
+
+fn different(values: &[f32]) -> usize {
+    let mut seen: Vec<f32> = Vec::new();
+    for value in values {
+        if !seen.contains(value) {
+            seen.push(*value);
+            if seen.len() == 3 {
+                break;
+            }
+        }
+    }
+    seen.len()
 }
 
 fn with_target(values: &[f32], target: &Target, rows: &[usize]) -> f64 {
@@ -293,7 +325,7 @@ fn neighbours(table: &[f32], width: usize, target: &Target, rows: &[usize]) -> O
             let values: Vec<f64> = (0..count).map(|i| data[of_row(i) * width] as f64).collect();
             let explained = explained_of_numbers(&values, &nearest);
             let chance = (0..5).map(|k| explained_of_numbers(&dealt(&values, k), &nearest)).fold(f64::MIN, f64::max);
-            (explained, chance, 0.0)
+            (explained, chance, far_off(&values, &nearest))
         }
         _ => {
             let classes: Vec<usize> = (0..count)
@@ -323,6 +355,20 @@ fn explained_of_numbers(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
     covariance / variance.max(1e-30)
 }
 
+/// Share of rows that are 5 times as far from the middle of their neighbours as is usual.
+fn far_off(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
+    let middle = |near: &Vec<usize>| crate::evidence::dynamic::median(near.iter().map(|j| values[*j]).collect());
+    let away: Vec<f64> = values.iter().zip(nearest).map(|(v, near)| (v - middle(near)).abs()).collect();
+    let usual = crate::evidence::dynamic::median(away.clone());
+    if std::env::var_os("DDBG").is_some() {
+        for k in [3.0, 4.0, 5.0, 6.0] {
+            let share = away.iter().filter(|a| **a > k * usual).count() as f64 / away.len() as f64;
+            eprintln!("beyond {k} usual: {share}, usual {usual}");
+        }
+    }
+    away.iter().filter(|a| **a > 5.0 * usual).count() as f64 / away.len().max(1) as f64
+}
+
 /// How much more often a neighbour is of the same class than by chance.
 fn explained_of_classes(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
     let n = classes.len() as f64;
@@ -335,13 +381,13 @@ fn explained_of_classes(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
     (agreement - chance) / (1.0 - chance).max(1e-9)
 }
 
-/// Rows whose class all neighbours but one contradict with one voice.
+/// Rows whose neighbours have a class of their own: two thirds of them agree, and not with the row.
 fn contradicted(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
     let most = classes.iter().max().map_or(0, |m| m + 1);
     let against = nearest.iter().zip(classes).filter(|(near, own)| {
         let mut votes = vec![0; most];
         near.iter().for_each(|j| votes[classes[*j]] += 1);
-        votes.iter().enumerate().any(|(class, count)| class != **own && *count >= K - 1)
+        votes.iter().enumerate().any(|(class, count)| class != **own && *count * 3 >= K * 2)
     });
     against.count() as f64 / classes.len().max(1) as f64
 }

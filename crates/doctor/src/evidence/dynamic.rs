@@ -61,6 +61,8 @@ pub struct Observed {
     pub diverged: Option<(u64, String)>,
     /// Predictions of training rows at the end: mean, spread, least and most; and of their targets.
     pub predicted: Spread,
+    /// Share of rows whose error is 5 times the usual one; of numbers.
+    pub outliers: f64,
     pub target: Spread,
     /// Of a step without probes, roughly: probes cost a part of it.
     pub step_seconds: f64,
@@ -81,8 +83,12 @@ pub struct Layer {
     /// Norm of the weights at the start and at the end.
     pub weight: f64,
     pub late_weight: f64,
-    /// Correlation-like likeness of units' gradients: 1 when all units of the layer are alike at the start.
+    /// All units of the layer start alike.
     pub alike: bool,
+    /// How many times the spread of what enters the weights make of it at the start: their size times √inputs.
+    pub gain: f64,
+    /// Rows that are looked up, not multiplied.
+    pub table: bool,
 }
 
 /// How good the network was after some steps.
@@ -173,6 +179,7 @@ impl Observed {
                 0 => LEAST.min(planned) / 4,
                 _ => (expected.saturating_sub(run.steps) / points.saturating_sub(next).max(1)).max(1),
             };
+            places.forget_units(&mut lab);
             let began = Instant::now();
             let taken = run.walk(&mut lab, &places, &mut rows, chunk.max(1).min(planned - run.steps))?;
             training += began.elapsed().as_secs_f64();
@@ -190,6 +197,7 @@ impl Observed {
         places.finish(&mut run);
         if run.diverged.is_none() {
             (run.predicted, run.target) = judge.spreads(&mut lab, average)?;
+            run.outliers = judge.outliers(&mut lab, average)?;
         }
         Ok(run)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use citius_train::Event;
+use citius_train::{Event, Wishes};
 use serde_json::Value;
 
 /// A run so far.
@@ -17,6 +17,8 @@ pub struct Ledger {
     pub diverged: Option<(String, u64)>,
     pub stopped_early: Option<usize>,
     pub finished: bool,
+    /// Where its time went, as it said last.
+    pub time: Option<citius_train::Ledger>,
 }
 
 /// One epoch.
@@ -83,6 +85,23 @@ impl Ledger {
         Ok((ledger, started))
     }
 
+    /// What a run was asked for: its checkpoint knows. `Err` where there is none yet.
+    pub fn wishes(directory: &Path) -> Result<Wishes, String> {
+        let path = directory.join("checkpoint.json");
+        let missing = || {
+            format!(
+                "{}: the run has no checkpoint yet, so what it was asked for is not known; look again later, or give its \
+                 settings file",
+                directory.display()
+            )
+        };
+        let text = std::fs::read_to_string(&path).map_err(|_| missing())?;
+        let other = "was written by another version of citius; give the settings file of the run instead";
+        let state: Value = serde_json::from_str(&text).map_err(|_| format!("{} {other}", path.display()))?;
+        let wishes = state.get("wishes").cloned().unwrap_or(Value::Null);
+        serde_json::from_value(wishes).map_err(|_| format!("{} {other}", path.display()))
+    }
+
     fn read_event(&mut self, event: &Value) {
         let number = |name: &str| event.get(name).and_then(Value::as_f64);
         let count = |name: &str| event.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -118,6 +137,7 @@ impl Ledger {
                 self.diverged = Some((what, count("step")));
                 self.finished = true;
             }
+            "ledger" => self.time = serde_json::from_value(event.clone()).ok(),
             "finished" => self.finished = true,
             _ => {}
         }

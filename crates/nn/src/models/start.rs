@@ -16,8 +16,10 @@ impl Module for Started {
     fn forward(&self, x: &Tensor) -> Tensor {
         let (all, some) = (self.all, self.some.clone());
         let _starting = x.graph().starting(move |name, dims| {
-            let own = some.iter().find(|(pattern, _)| Names::covered(pattern, name));
-            start(own.map_or(all, |own| own.1), name, dims)
+            match some.iter().find(|(pattern, _)| Names::covered(pattern, name)) {
+                Some((_, own)) => Some(as_told(*own, dims)),
+                None => start(all, name, dims),
+            }
         });
         let _line = x.graph().called_here();
         self.net.forward(x)
@@ -42,6 +44,13 @@ fn start(init: WeightInit, name: &str, dims: &[usize]) -> Option<Init> {
     }
 }
 
+/// What a pattern covers starts so, biases too.
+fn as_told(init: WeightInit, dims: &[usize]) -> Init {
+    let window: usize = dims.iter().skip(2).product();
+    let (outputs, inputs) = (dims.first().copied().unwrap_or(1), dims.get(1).copied().unwrap_or(1));
+    init.weight(inputs * window, outputs * window)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +72,8 @@ mod tests {
             let g = Graph::new();
             network.build(&frame).unwrap().forward(&g.input("x", &[4, row.elements()]));
             g.check().unwrap();
+            let biases = g.leaves().into_iter().filter(|l| l.name.contains("bias") && l.name.starts_with("fc."));
+            assert!(biases.into_iter().all(|l| l.init == Init::Zeros));
             for leaf in g.leaves().iter().filter(|l| l.name.contains("weight") && g.tensor(l.node).rank() >= 2) {
                 let wanted = match leaf.name.starts_with("fc.") {
                     true => Init::Zeros,

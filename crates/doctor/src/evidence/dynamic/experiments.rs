@@ -40,8 +40,9 @@ pub struct Gap {
 pub struct Along {
     /// Share of updates that make it worse, at the rate of the settings.
     pub worse: f64,
-    /// The same at a thousandth of the rate, where only the direction counts.
+    /// The same at a thousandth of the rate, where only the direction counts; and updates that changed anything.
     pub worse_at_small: f64,
+    pub moved_at_small: usize,
     /// Mean of loss after by loss before, at the rate of the settings.
     pub ratio: f64,
 }
@@ -143,12 +144,12 @@ pub fn gap(subject: &Subject) -> Result<Option<Gap>, TrainError> {
 
 /// Each batch twice: the second loss is that after the update the first one asked for.
 pub fn along(subject: &Subject) -> Result<Option<Along>, TrainError> {
-    let (at_rate, ratio) = twice(subject, 1.0)?;
-    let (at_small, _) = twice(subject, 1e-3)?;
-    Ok(Some(Along { worse: at_rate, worse_at_small: at_small, ratio }))
+    let (worse, ratio, _) = twice(subject, 1.0)?;
+    let (worse_at_small, _, moved_at_small) = twice(subject, 1e-3)?;
+    Ok(Some(Along { worse, worse_at_small, moved_at_small, ratio }))
 }
 
-fn twice(subject: &Subject, factor: f64) -> Result<(f64, f64), TrainError> {
+fn twice(subject: &Subject, factor: f64) -> Result<(f64, f64, usize), TrainError> {
     let Subject { settings, train, cpu, .. } = *subject;
     let schedule = ScheduleConfig::Constant;
     // what dropout draws would hide what the update does
@@ -171,9 +172,11 @@ fn twice(subject: &Subject, factor: f64) -> Result<(f64, f64), TrainError> {
     })?;
     let pairs: Vec<(f64, f64)> = losses.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     if pairs.is_empty() {
-        return Ok((1.0, f64::INFINITY));
+        return Ok((1.0, f64::INFINITY, 0));
     }
-    let worse = pairs.iter().filter(|(before, after)| !(after < before)).count() as f64 / pairs.len() as f64;
+    let moved = pairs.iter().filter(|(before, after)| after != before).count();
+    let worse = pairs.iter().filter(|(before, after)| after > before || after.is_nan()).count() as f64;
+    let worse = worse / moved.max(1) as f64;
     let ratios = pairs.iter().map(|(before, after)| if after.is_finite() { after / before } else { f64::INFINITY });
-    Ok((worse, median(ratios.collect())))
+    Ok((worse, median(ratios.collect()), moved))
 }

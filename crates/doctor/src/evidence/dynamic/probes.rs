@@ -111,9 +111,20 @@ impl Places {
             name: name.clone(),
             elements: elements_of(lab, name),
             alike: units_alike(lab, name),
+            gain: gain_of(lab, name),
+            table: ["embed", "position", "token"].iter().any(|word| name.contains(word)),
             ..Layer::default()
         };
         self.layers.iter().map(|(name, _)| named(name)).collect()
+    }
+
+    /// Has units tell anew whether they are ever active.
+    pub fn forget_units(&self, lab: &mut Lab) {
+        for i in 0..self.units.len() {
+            if let Some(most) = lab.memory_mut().get_mut(&format!("doctor.{i}.most")) {
+                most.fill(0.0);
+            }
+        }
     }
 
     /// Adds up what a step gave; sums become means in `finish`.
@@ -226,6 +237,15 @@ fn weight_name(lab: &Lab, layer: &str) -> Option<String> {
 fn elements_of(lab: &Lab, layer: &str) -> usize {
     let shape = weight_name(lab, layer).and_then(|name| lab.memory().shape_of(&name));
     shape.map_or(0, |shape| shape.iter().product())
+}
+
+/// Root of the mean square of the weights, times √inputs: what the spread of a signal is multiplied by.
+fn gain_of(lab: &Lab, layer: &str) -> f64 {
+    let view = weight_name(lab, layer).and_then(|name| lab.memory().user_view(&name));
+    let Some((shape, values)) = view.filter(|(shape, _)| shape.len() >= 2) else { return 1.0 };
+    let inputs = values.len() as f64 / shape[0].max(1) as f64;
+    let square = values.iter().map(|w| (*w as f64).powi(2)).sum::<f64>() / values.len().max(1) as f64;
+    (square * inputs).sqrt()
 }
 
 /// Whether a layer of several units has the same weights for each. A row of the user's view is a unit.

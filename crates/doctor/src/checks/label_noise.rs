@@ -1,0 +1,55 @@
+//! Labels that contradict the rest.
+
+use super::Check;
+use crate::evidence::{Evidence, Kind};
+use crate::finding::{Finding, Fix, Severity};
+
+pub struct LabelNoise;
+
+impl Check for LabelNoise {
+    fn cause(&self) -> &'static str {
+        "label-noise"
+    }
+
+    fn needs(&self) -> &'static [Kind] {
+        &[Kind::Data, Kind::Dynamic]
+    }
+
+    fn threshold(&self) -> &'static str {
+        "More than 8% of rows contradict what is learned with a clear voice: neighbours of one class around a row of another, or errors 5 times the usual ones."
+    }
+
+    fn explains(&self) -> &'static [&'static str] {
+        &["overfitting", "no-early-stop", "too-small", "batch-too-small", "no-schedule"]
+    }
+
+    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
+        self.find(evidence).into_iter().collect()
+    }
+}
+
+impl LabelNoise {
+    fn find(&self, e: &Evidence) -> Option<Finding> {
+        let (data, d) = (e.data.as_ref()?, e.dynamic.as_ref()?);
+        let classes = data.target.classes.len();
+        let wrong = match classes {
+            // two classes that overlap look the same as two with wrong labels
+            1 | 2 => return None,
+            0 => d.median(|run| run.outliers),
+            _ => data.neighbours?.contradicted,
+        };
+        let learned = d.median(|run| run.best());
+        if wrong < 0.08 || learned > 0.9 {
+            return None;
+        }
+        let what =
+            format!("about {:.0}% of the labels contradict what the other rows say with one voice", wrong * 100.0);
+        let severity = if wrong > 0.08 { Severity::Warning } else { Severity::Note };
+        let finding = Finding::new("label-noise", severity, what).sure(0.75);
+        let finding =
+            finding.because("share of contradicted labels", wrong).because("best error on training rows", learned);
+        let robust = if classes == 0 { "mae" } else { "cross-entropy" };
+        let fix = Fix::new("look at those rows; a loss that forgives outliers helps meanwhile").remove("label-noise");
+        Some(finding.fix(if classes == 0 { fix.set("loss", robust) } else { fix }))
+    }
+}
