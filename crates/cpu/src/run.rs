@@ -341,6 +341,7 @@ impl Executable {
         let mut apart =
             (0..threads).filter(|thread| schedule.apart[*thread]).map(|thread| &self.own[thread - 1]).peekable();
         let may_leave = apart.peek().is_some() && apart.all(Own::can_write);
+        barrier.reset();
         let stop = AtomicBool::new(false);
         let lead = &Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None }));
         let left = &Left(UnsafeCell::new(None));
@@ -372,7 +373,7 @@ impl Executable {
                         });
                     }
                 }
-                barrier.wait(threads);
+                barrier.wait(thread, threads);
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
@@ -383,7 +384,7 @@ impl Executable {
                     unsafe { self.take_inputs(thread, batch) };
                 }
                 if batch.is_some() && schedule.meet_first {
-                    barrier.wait(threads);
+                    barrier.wait(thread, threads);
                 }
                 let context = Context { seed, step };
                 for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
@@ -407,7 +408,7 @@ impl Executable {
                         }
                     }
                     if *meet {
-                        barrier.wait(threads);
+                        barrier.wait(thread, threads);
                     }
                 }
                 if thread == 0 {
@@ -420,7 +421,7 @@ impl Executable {
                     if stop.load(Ordering::Relaxed) {
                         // lets the others go, who see why
                         if step + 1 < first + most {
-                            barrier.wait(threads);
+                            barrier.wait(thread, threads);
                         }
                         return;
                     }
