@@ -14,7 +14,8 @@ fn a_table_of_kernels_and_a_verdict() {
     folder.write("houses.csv", houses());
     folder.write("settings.toml", "source = \"houses.csv\"\ntarget = \"price\"\nhidden = [16]\n");
     let shown = folder.works("profile settings.toml --steps 20 --otherwise 0.1 --sort flops --rows 3").out;
-    for said in ["the step of", "spent", "reached", "memory", "GFLOP/s", "roofline", "more,", "a cached batch", "bound"] {
+    for said in ["the step of", "spent", "reached", "memory", "GFLOP/s", "roofline", "more,", "a cached batch", "bound"]
+    {
         assert!(shown.contains(said) || (said == "bound" && shown.contains("nothing left to gain")), "{said}: {shown}");
     }
     let told = folder.works("profile houses.csv --target price --steps 20 --otherwise 0 --json");

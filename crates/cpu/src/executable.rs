@@ -162,7 +162,7 @@ impl Executable {
             copies,
             schedules,
             pool: Pool::new(most)?,
-            barrier: Barrier::new(),
+            barrier: Barrier::new(most),
             tuning: Tuning::new(candidates),
             wanted: Wanted::new(),
             stopwatch,

@@ -367,6 +367,7 @@ impl Executable {
         let mut apart =
             (0..threads).filter(|thread| schedule.apart[*thread]).map(|thread| &self.own[thread - 1]).peekable();
         let may_leave = apart.peek().is_some() && apart.all(Own::can_write);
+        self.barrier.reset();
         let round = Round {
             schedule,
             seed,
@@ -451,7 +452,7 @@ impl Executable {
             }
             watch.did(Doing::Feed);
         }
-        barrier.wait(threads);
+        barrier.wait(thread, threads);
         watch.did(Doing::Wait);
         if stop.load(Ordering::Relaxed) {
             return Flow::Stop;
@@ -464,7 +465,7 @@ impl Executable {
             watch.did(Doing::Copy);
         }
         if batch.is_some() && schedule.meet_first {
-            barrier.wait(threads);
+            barrier.wait(thread, threads);
             watch.did(Doing::Wait);
         }
         let context = Context { seed: *seed, step };
@@ -490,7 +491,7 @@ impl Executable {
                 watch.did(Doing::Call(part.task));
             }
             if *meet {
-                barrier.wait(threads);
+                barrier.wait(thread, threads);
                 watch.did(Doing::Wait);
             }
         }
@@ -505,7 +506,7 @@ impl Executable {
             if stop.load(Ordering::Relaxed) {
                 // lets the others go, who see why
                 if step < round.last {
-                    barrier.wait(threads);
+                    barrier.wait(thread, threads);
                 }
                 watch.end();
                 return Flow::Stop;

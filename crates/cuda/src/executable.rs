@@ -75,6 +75,8 @@ pub(crate) struct Chunk {
     pub done: Event,
     pub steps: usize,
     pub first: u64,
+    /// What was filled, or drawn, is in the GPU's own memory.
+    pub copied_in: bool,
 }
 
 impl Executable {
@@ -203,6 +205,7 @@ impl Design {
                 done: Event::new(&device)?,
                 steps: 0,
                 first: 0,
+                copied_in: false,
             })
         };
         let chunks = [chunk()?, chunk()?];

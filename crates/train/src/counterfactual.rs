@@ -97,6 +97,8 @@ impl Verdict {
 const TURNS: usize = 9;
 /// Seconds for threads and workers to be tried out.
 const WARM_UP: f64 = 0.1;
+/// Time in which only what matters most is measured.
+const SHORT: Duration = Duration::from_secs(2);
 /// Noise from which the machine is said to be busy with something else.
 const BUSY: f64 = 0.05;
 
@@ -113,7 +115,11 @@ pub fn counterfactuals(
     let as_is = rig(Supply::Real, settings, machine, None)?;
     let batch = as_is.batch;
     let mut all = vec![(None, as_is), (None, rig(Supply::Real, settings, machine, None)?)];
+    let short = budget < SHORT;
     for (what, supply, settings, machine, workers) in variants(material, settings, machine, batch) {
+        if short && !what.matters(batch) {
+            continue;
+        }
         // what does not fit, or needs what this machine has not, is left out
         if let Ok(rig) = rig(supply, &settings, machine, workers) {
             all.push((Some(what), rig));
@@ -308,6 +314,15 @@ fn verdict(others: &[Counterfactual], batch: usize, roofline: Option<(f64, bool)
 }
 
 impl What {
+    /// Whether it is asked for even where there is little time.
+    fn matters(&self, batch: usize) -> bool {
+        match self {
+            What::CachedBatch | What::NoCopy | What::Workers(_) | What::Processor | What::Precision(_) => true,
+            What::Batch(rows) => *rows == 4 * batch,
+            What::NoCompute | What::Threads(_) => false,
+        }
+    }
+
     pub fn name(&self) -> String {
         match self {
             What::CachedBatch => "a cached batch".to_owned(),
@@ -397,7 +412,7 @@ mod tests {
         let (settings, material) = (settings(), rows());
         let told = counterfactuals(&material, &settings, Machine::default(), Duration::from_millis(200)).unwrap();
         let whats: Vec<What> = told.others.iter().map(|o| o.what).collect();
-        for what in [What::CachedBatch, What::NoCopy, What::NoCompute] {
+        for what in [What::CachedBatch, What::NoCopy] {
             assert!(whats.contains(&what), "{whats:?}");
         }
         assert!(told.step_us > 0.0 && told.others.iter().all(|o| o.ratio > 0.0 && o.low <= o.high));

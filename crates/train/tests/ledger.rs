@@ -60,7 +60,9 @@ fn a_profile_tells_of_kernels_memory_and_what_would_be() {
     let asked = ProfileOptions { steps: 30, otherwise: Some(Duration::from_millis(100)) };
     let profile = training(folder.path(), 16).profile(&RunOptions::default(), asked).unwrap();
     assert_eq!((profile.batch, profile.ledger.steps, profile.ledger.timed_steps), (16, 30, 30));
-    assert!(profile.ledger.kernels.iter().all(|k| k.calls == 30 && k.roofline.is_none_or(|r| (0.0..=1.0).contains(&r))));
+    assert!(
+        profile.ledger.kernels.iter().all(|k| k.calls == 30 && k.roofline.is_none_or(|r| (0.0..=1.0).contains(&r)))
+    );
     assert!((profile.ledger.parts.sum() - profile.ledger.seconds).abs() < 1e-9);
     let memory = &profile.memory;
     assert!(memory.peak.parameters > 0 && memory.peak.optimiser > 0 && memory.peak.data > 0, "{memory:?}");
