@@ -273,7 +273,7 @@ impl MachineArgs {
         if let Some(isa) = isa.filter(|isa| !Isa::available().contains(isa)) {
             return Err(Failure::Usage(format!("this machine has no {isa}; the best it has is {}", Isa::detect())));
         }
-        Ok(Options { threads: self.threads, isa, halves_from: None })
+        Ok(Options { threads: self.threads, isa, ..Options::default() })
     }
 }
 

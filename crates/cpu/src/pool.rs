@@ -110,35 +110,39 @@ impl Drop for Together {
     }
 }
 
-/// All threads meet here; the last to arrive lets the others go.
-#[repr(align(128))]
+/// All threads meet here. Each says in a line of its own how often it has come, and looks at the others': one line crosses from core to
+/// core, where a common counter would cross twice.
 pub struct Barrier {
-    arrived: AtomicUsize,
-    round: Padded,
+    arrivals: Vec<Arrivals>,
 }
 
 #[repr(align(128))]
-struct Padded(AtomicUsize);
+struct Arrivals(AtomicUsize);
 
 impl Barrier {
-    pub fn new() -> Barrier {
-        Barrier { arrived: AtomicUsize::new(0), round: Padded(AtomicUsize::new(0)) }
+    pub fn new(most_threads: usize) -> Barrier {
+        Barrier { arrivals: (0..most_threads).map(|_| Arrivals(AtomicUsize::new(0))).collect() }
     }
 
+    /// While nobody waits: threads that stayed away are level with the others again.
+    pub fn reset(&self) {
+        self.arrivals.iter().for_each(|a| a.0.store(0, Ordering::Relaxed));
+    }
+
+    /// `thread` waits for all below `threads`.
     #[inline]
-    pub fn wait(&self, threads: usize) {
+    pub fn wait(&self, thread: usize, threads: usize) {
         if threads == 1 {
             return;
         }
-        let round = self.round.0.load(Ordering::Relaxed);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) == threads - 1 {
-            self.arrived.store(0, Ordering::Relaxed);
-            self.round.0.store(round + 1, Ordering::Release);
-            return;
-        }
-        let mut spin = Spin::default();
-        while self.round.0.load(Ordering::Acquire) == round {
-            spin.wait();
+        let arrivals = &self.arrivals[..threads];
+        let round = arrivals[thread].0.load(Ordering::Relaxed) + 1;
+        arrivals[thread].0.store(round, Ordering::Release);
+        for other in arrivals {
+            let mut spin = Spin::default();
+            while other.0.load(Ordering::Acquire) < round {
+                spin.wait();
+            }
         }
     }
 }

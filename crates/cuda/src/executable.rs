@@ -75,6 +75,8 @@ pub(crate) struct Chunk {
     pub done: Event,
     pub steps: usize,
     pub first: u64,
+    /// What was filled, or drawn, is in the GPU's own memory.
+    pub copied_in: bool,
 }
 
 impl Executable {
@@ -124,6 +126,11 @@ impl Executable {
         ticks.read(0, &mut bytes)?;
         let number = |b: &[u8]| i64::from_le_bytes(b.try_into().unwrap_or_default());
         Ok(bytes.chunks(8192).map(|block| block.chunks(8).map(number).collect()).collect())
+    }
+
+    /// Forgets where it went.
+    pub fn reset_ledger(&mut self) {
+        self.ledger = Ledger::default();
     }
 
     /// Where the time of all runs so far went.
@@ -198,6 +205,7 @@ impl Design {
                 done: Event::new(&device)?,
                 steps: 0,
                 first: 0,
+                copied_in: false,
             })
         };
         let chunks = [chunk()?, chunk()?];

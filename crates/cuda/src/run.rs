@@ -17,6 +17,10 @@ const FIRST_CHUNK: f64 = 64.0;
 const FIRST_CHUNK_OF_MUCH: f64 = 16.0;
 /// Filling counts as nothing up to this share of computing.
 const NOTHING: f64 = 0.2;
+/// A chunk is at most this many times the one before: each costs a launch.
+const GROWTH: f64 = 4.0;
+/// Up to so many bytes the GPU reads and writes the host's memory itself, which takes less time than a copy needs to begin.
+const FEW_BYTES: usize = 1 << 12;
 /// Inputs that can stay on the GPU.
 const MOST_BOUND: usize = 16;
 
@@ -49,6 +53,7 @@ impl Executable {
         driver: &mut dyn Driver,
     ) -> Result<u64, CudaError> {
         self.device.enter()?;
+        let began = Instant::now();
         let bound = self.bind(session, inputs)?;
         let fed = self.layout.fed.iter().map(|i| (i.name.clone(), i.dtype, i.elements));
         let mut staging = Staging::new(fed);
@@ -90,6 +95,7 @@ impl Executable {
                 let at = waiting.remove(0);
                 seen += self.look(at, &mut views, driver, &mut stopped)?;
             } else if idle {
+                self.ledger.wall += began.elapsed().as_secs_f64();
                 return Ok(seen);
             }
         }
@@ -103,7 +109,7 @@ impl Executable {
         match (last > 0.0, share < NOTHING) {
             (false, true) => FIRST_CHUNK,
             (false, false) => FIRST_CHUNK_OF_MUCH,
-            (true, _) => (last * (0.9 / share).clamp(1.0, 2.0)).min(self.chunk_steps as f64),
+            (true, _) => (last * (0.9 / share).clamp(1.0, GROWTH)).min(self.chunk_steps as f64),
         }
     }
 
@@ -172,9 +178,19 @@ impl Executable {
         (most, false)
     }
 
-    /// Copies what was filled, or has the GPU draw it.
-    fn bring(&self, turn: usize, order: Option<&RowOrder>, seed: u64) -> Result<(), CudaError> {
+    /// Is it not worth a copy? One kernel reads each byte about once; many kernels may read it many times.
+    fn is_few(&self, bytes: usize) -> bool {
+        bytes <= FEW_BYTES && matches!(self.form, Form::Together(_))
+    }
+
+    /// Copies what was filled, or has the GPU draw it; a few bytes are left where they are.
+    fn bring(&mut self, turn: usize, order: Option<&RowOrder>, seed: u64) -> Result<(), CudaError> {
+        let bytes = self.chunks[turn].steps * self.layout.fed_bytes;
+        self.chunks[turn].copied_in = order.is_some() || !self.is_few(bytes);
         let chunk = &self.chunks[turn];
+        if !chunk.copied_in {
+            return Ok(());
+        }
         let Chunk { first, steps, .. } = *chunk;
         self.copy.record(&chunk.copying)?;
         // SAFETY: pinned and device memory live in `self`; the host waits for `done` before it touches either again.
@@ -183,10 +199,7 @@ impl Executable {
                 (Some(draw), Some(order)) => {
                     draw.start(&self.copy, order, Wanted { fed: chunk.fed.pointer, first, steps, seed })?
                 }
-                _ => {
-                    let bytes = steps * self.layout.fed_bytes;
-                    self.copy.to_device(chunk.fed.pointer, chunk.fed_host.pointer, bytes)?
-                }
+                _ => self.copy.to_device(chunk.fed.pointer, chunk.fed_host.pointer, bytes)?,
             }
         }
         self.copy.record(&chunk.copied)
@@ -195,14 +208,23 @@ impl Executable {
     fn send(&mut self, turn: usize, session: &Session, bound: &[sys::CUdeviceptr]) -> Result<(), CudaError> {
         let chunk = &self.chunks[turn];
         let steps = chunk.steps;
-        self.compute.wait(&chunk.copied)?;
-        // SAFETY: device memory lives in `self`; the host waits for `done` before it touches it again.
-        unsafe {
-            result::memset_d8_async(self.barrier.pointer, 0, 4, self.compute.handle)
-                .map_err(|e| device_error("starting a step", e))?;
+        // pinned memory has the same address on the host and on the GPU
+        let fed = if chunk.copied_in { chunk.fed.pointer } else { chunk.fed_host.pointer as u64 };
+        let len = steps * self.layout.result_bytes;
+        let few = self.is_few(len);
+        let results = if few { chunk.results_host.pointer as u64 } else { chunk.results.pointer };
+        if chunk.copied_in {
+            self.compute.wait(&chunk.copied)?;
+        }
+        if self.schedule.team.blocks > 1 {
+            // SAFETY: device memory lives in `self`; the host waits for `done` before it touches it again.
+            unsafe {
+                result::memset_d8_async(self.barrier.pointer, 0, 4, self.compute.handle)
+                    .map_err(|e| device_error("starting a step", e))?;
+            }
         }
         let mut words = Words::new(
-            [self.scratch.pointer, session.bytes().pointer, chunk.fed.pointer, chunk.results.pointer],
+            [self.scratch.pointer, session.bytes().pointer, fed, results],
             bound,
             [self.barrier.pointer, steps as u64, self.ticks.as_ref().map_or(0, |t| t.pointer)],
         );
@@ -218,10 +240,9 @@ impl Executable {
         }
         let chunk = &self.chunks[turn];
         self.compute.record(&chunk.computed)?;
-        // SAFETY: as above.
-        unsafe {
-            let len = steps * self.layout.result_bytes;
-            self.compute.to_host(chunk.results_host.pointer, chunk.results.pointer, len)?;
+        if !few {
+            // SAFETY: as above.
+            unsafe { self.compute.to_host(chunk.results_host.pointer, chunk.results.pointer, len)? };
         }
         self.compute.record(&chunk.done)
     }
@@ -238,7 +259,9 @@ impl Executable {
         let start = Instant::now();
         chunk.done.finish()?;
         self.ledger.waiting += start.elapsed().as_secs_f64();
-        self.ledger.copying += chunk.copied.since(&chunk.copying)?;
+        if chunk.copied_in {
+            self.ledger.copying += chunk.copied.since(&chunk.copying)?;
+        }
         self.ledger.computing += chunk.computed.since(&chunk.computing)?;
         self.ledger.steps += chunk.steps as u64;
         for i in 0..chunk.steps {

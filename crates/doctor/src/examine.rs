@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use citius_data::Features;
-use citius_train::{Input, Problem, Settings, Wishes, choose};
+use citius_train::{Device, Input, Problem, Settings, Wishes, choose};
 
 use crate::checks;
 use crate::evidence::dynamic::Subject;
-use crate::evidence::{DataFacts, Dynamic, Evidence, Ledger, Statics};
+use crate::evidence::{DataFacts, Dynamic, Evidence, Ledger, Speed, Statics};
 use crate::finding::{Finding, Severity};
 use crate::what_if::WhatIf;
 
@@ -18,6 +18,8 @@ pub struct Options {
     /// Time for the training under probes; and for questions of what would be if. Trials have a budget of their own.
     pub look: Duration,
     pub ask: Duration,
+    /// Time for the speed of steps, as they are and otherwise.
+    pub time: Duration,
     pub cpu: citius_cpu::Options,
     /// Causes that are not wanted.
     pub silence: Vec<String>,
@@ -28,6 +30,7 @@ impl Default for Options {
         Options {
             look: Duration::from_millis(3600),
             ask: Duration::from_secs(8),
+            time: Duration::from_millis(800),
             cpu: citius_cpu::Options::default(),
             silence: Vec::new(),
         }
@@ -101,6 +104,16 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
             Err(error) => evidence.missing.push(format!("rows could not be loaded: {error}")),
         }
     }
+    if let Some(settings) = evidence.settings.as_ref().filter(|_| evidence.cannot_start.is_none() && steps) {
+        let device = evidence.wishes.device.filter(|device| matches!(device, Device::Cuda(_))).unwrap_or(Device::Cpu);
+        match Speed::of(&problem.train, settings, device, options.cpu, options.time) {
+            Ok(mut speed) => {
+                speed.run = evidence.ledger.as_ref().and_then(|ledger| ledger.time.clone());
+                evidence.speed = Some(speed);
+            }
+            Err(error) => evidence.missing.push(format!("the speed of steps: {error}")),
+        }
+    }
     let Some(train) = problem.train.resident().or(sampled.as_deref()) else {
         evidence.missing.push("rows and steps: these rows cannot be held in memory as they are".to_owned());
         return;
@@ -118,28 +131,6 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
     match Dynamic::of(&subject) {
         Ok(dynamic) => {
             evidence.what_if = Some(WhatIf::new(problem.clone(), sampled.clone(), &dynamic, options.cpu, options.ask));
-            if std::env::var_os("DDBG").is_some() {
-                for run in &dynamic.runs {
-                    eprintln!(
-                        "{} steps of {}, step {:e}, end {:?}, units {:?}",
-                        run.steps,
-                        dynamic.planned,
-                        run.step_seconds,
-                        run.points.last(),
-                        run.units
-                    );
-                    for l in &run.layers {
-                        eprintln!("   {l:?}");
-                    }
-                }
-                eprintln!(
-                    "{:?} {:?} {:?} {:?} constant {:?}",
-                    dynamic.overfit, dynamic.noise, dynamic.gap, dynamic.along, dynamic.constant
-                );
-                if let Some(d) = &evidence.data {
-                    eprintln!("{:?} shared {} pairs {:?}", d.neighbours, d.shared_rows, d.pairs.first());
-                }
-            }
             evidence.dynamic = Some(dynamic);
         }
         Err(error) => evidence.missing.push(format!("no steps could be taken: {error}")),

@@ -22,6 +22,30 @@ pub enum Mode {
     Eval,
 }
 
+/// What a part of a step is for: whoever keeps account of time asks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Phase {
+    /// Brings rows into the batch.
+    Batch,
+    #[default]
+    Forward,
+    Backward,
+    Update,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 4] = [Phase::Batch, Phase::Forward, Phase::Backward, Phase::Update];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Batch => "batch",
+            Phase::Forward => "forward",
+            Phase::Backward => "backward",
+            Phase::Update => "update",
+        }
+    }
+}
+
 /// One recorded op.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -30,6 +54,7 @@ pub struct Node {
     pub shape: Shape,
     pub dtype: DType,
     pub place: Place,
+    pub phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,6 +191,7 @@ pub(crate) struct Inner {
     frozen: Names,
     cut: Names,
     mode: Mode,
+    phase: Phase,
     /// Whether gradients will be asked for, whatever the mode of layers.
     learns: bool,
     starts: Vec<Start>,
@@ -205,6 +231,7 @@ impl Graph {
             frozen: Names::default(),
             cut: Names::default(),
             mode,
+            phase: Phase::default(),
             learns: mode == Mode::Train,
             starts: Vec::new(),
             random_streams: 0,
@@ -391,6 +418,12 @@ impl Graph {
         Scope(self.clone())
     }
 
+    /// Ops recorded while the guard lives belong to this phase of the step; [`Graph::gradients`] are backward by themselves.
+    pub fn phase(&self, phase: Phase) -> InPhase {
+        let before = std::mem::replace(&mut self.0.borrow_mut().phase, phase);
+        InPhase(self.clone(), before)
+    }
+
     /// Ops recorded while the guard lives are attributed to the line that called the caller of this (a layer's `forward`),
     /// unless an outer guard has a say.
     #[track_caller]
@@ -487,11 +520,12 @@ impl Graph {
         }
         let place = self.place(at);
         let mut inner = self.0.borrow_mut();
+        let phase = inner.phase;
         let key = (op.key(), inputs.to_vec(), shape.clone());
         let id = match inner.same.get(&key) {
             Some(&id) => id,
             None => {
-                inner.nodes.push(Node { op, inputs: inputs.to_vec(), shape, dtype, place });
+                inner.nodes.push(Node { op, inputs: inputs.to_vec(), shape, dtype, place, phase });
                 let id = inner.nodes.len() - 1;
                 inner.same.insert(key, id);
                 id
@@ -599,5 +633,14 @@ pub struct Scope(Graph);
 impl Drop for Scope {
     fn drop(&mut self) {
         self.0.0.borrow_mut().scopes.pop();
+    }
+}
+
+/// Guard of [`Graph::phase`].
+pub struct InPhase(Graph, Phase);
+
+impl Drop for InPhase {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().phase = self.1;
     }
 }

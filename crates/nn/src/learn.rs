@@ -1,4 +1,4 @@
-use citius_graph::{Graph, Leaf, Names, Tensor, TraceError};
+use citius_graph::{Graph, Leaf, Names, Phase, Tensor, TraceError};
 
 use crate::clip::global_norm;
 use crate::pace::Pace;
@@ -116,6 +116,7 @@ impl Learning {
         if names.is_empty() {
             g.report("learn", "there is no parameter to train");
         }
+        let _phase = g.phase(Phase::Update);
         let pace = (self.accumulate > 1).then(|| Pace::new(g, self.accumulate));
         let scale = self.scaling.map(|scaling| LossScale::new(g, scaling));
         let mut share = if self.accumulate > 1 { loss * (1.0 / self.accumulate as f64) } else { loss.clone() };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
-use crate::{Choice, Metrics, Settings};
+use crate::{Choice, Ledger, Metrics, Settings};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -88,6 +88,8 @@ pub enum Event {
     Units {
         layers: Vec<Asleep>,
     },
+    /// Where the time of the run has gone so far: now and then, and at the end.
+    Ledger(Box<Ledger>),
     Finished(Box<Report>),
 }
 

@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::{Asleep, Divergence, Event, Listener};
 use crate::fill::Filler;
+use crate::ledger::{Around, account};
 use crate::predictor::Predictor;
 use crate::step::{Batches, EpochSteps, tables};
 use crate::transfer::Start;
 use crate::walk::{Bringer, Seen, Trouble, View, Walk};
 use crate::weights::Weights;
-use crate::{Engine, LoaderReport, Machine, Material, Metrics, Settings, TrainError};
+use crate::{Ceilings, Engine, Ledger, LoaderReport, Machine, Material, Metrics, Settings, TrainError};
 
 /// A mean loss this many times the first batch's means that nothing is learned any more.
 const EXPLODED: f64 = 1e4;
@@ -47,6 +48,7 @@ pub struct Fit<'a> {
     /// Those with the best validation loss.
     best: Option<Weights>,
     progress: Progress,
+    around: Around,
 }
 
 /// Where a fit stands: with the memory, all that is needed to go on exactly.
@@ -100,6 +102,7 @@ impl<'a> Fit<'a> {
         epochs: usize,
         machine: Machine,
     ) -> Result<Fit<'a>, TrainError> {
+        let began = Instant::now();
         let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
         let mut predictor = Predictor::new(model, data.train.width(), machine.cpu)?;
         if let Some(mode) = settings.details.validation_mode {
@@ -113,7 +116,8 @@ impl<'a> Fit<'a> {
             Material::Resident(_) => None,
             Material::Loaded(loaded) => Some(loaded.loader(rows.len(), settings.seed, 0, 0)?),
         };
-        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress })
+        let around = Around { preparing: began.elapsed().as_secs_f64(), ..Around::default() };
+        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress, around })
     }
 
     /// Takes over the weights of another training.
@@ -188,6 +192,7 @@ impl<'a> Fit<'a> {
         let started = Instant::now();
         let order = Order::new(self.data.train.rows() as u32, self.settings.seed, self.progress.epoch as u64);
         self.bring_loader()?;
+        self.around.data += started.elapsed().as_secs_f64();
         let inputs = tables(self.data.train);
         let steps = self.steps.per_epoch();
         let mut view = View { epochs: self.epochs, steps: steps * self.epochs as u64, said: started, listener, stop };
@@ -220,12 +225,17 @@ impl<'a> Fit<'a> {
                     view: &mut view,
                     seen: &mut seen,
                 };
-                self.engine.run(*plan, &inputs, step, left, &mut walk)?;
+                let begun = Instant::now();
+                let ran = self.engine.run(*plan, &inputs, step, left, &mut walk);
+                self.around.steps += begun.elapsed().as_secs_f64();
+                ran?;
             }
             before = (before.0 + *count, before.1 + *count * *size as u64);
         }
         let interrupted = view.stopped();
+        let stepped = Instant::now();
         self.engine.bring_home()?;
+        self.around.copy += stepped.elapsed().as_secs_f64();
         let seconds = started.elapsed().as_secs_f64();
         self.progress.seconds += seconds;
         if let Some(failure) = seen.failure {
@@ -237,7 +247,10 @@ impl<'a> Fit<'a> {
         if self.progress.in_epoch < steps {
             return Ok(EpochEnd::Interrupted);
         }
-        if let Some(divergence) = self.finish_epoch(listener, &seen, seconds)? {
+        let judging = Instant::now();
+        let exploded = self.finish_epoch(listener, &seen, seconds)?;
+        self.around.metrics += judging.elapsed().as_secs_f64();
+        if let Some(divergence) = exploded {
             return Ok(EpochEnd::Diverged(divergence));
         }
         Ok(match (self.done(), interrupted) {
@@ -257,6 +270,14 @@ impl<'a> Fit<'a> {
         self.loader.as_ref().map(Loader::report)
     }
 
+    /// Where the time has gone so far.
+    pub fn ledger(&mut self, ceilings: Option<&Ceilings>) -> Ledger {
+        let loading = self.loading();
+        let ledger = account(&self.around, &self.steps, &mut self.engine, loading, ceilings);
+        let Around { preparing, steps, data, copy, metrics, .. } = self.around;
+        ledger.of(preparing + steps + data + copy + metrics)
+    }
+
     /// Has the loader stand where the progress does.
     fn bring_loader(&mut self) -> Result<(), TrainError> {
         let Some(mut loader) = self.loader.take() else { return Ok(()) };
@@ -264,7 +285,11 @@ impl<'a> Fit<'a> {
         if loader.position() == (wanted.0.wrapping_sub(1), loader.batches_per_epoch()) {
             loader.next_batch()?; // none: an epoch ends, the next begins
         }
-        self.loader = Some(if loader.position() == wanted { loader } else { loader.seek(wanted.0, wanted.1)? });
+        if loader.position() != wanted {
+            self.around.loaded += loader.report().seconds;
+            loader = loader.seek(wanted.0, wanted.1)?;
+        }
+        self.loader = Some(loader);
         Ok(())
     }
 

@@ -16,6 +16,8 @@ use crate::kernels::nonzeros::Sparse;
 use crate::kernels::skipping::Skipping;
 #[cfg(target_arch = "x86_64")]
 use crate::x86::nonzeros::Side;
+#[cfg(target_arch = "x86_64")]
+use crate::x86::odd::{self, Odd};
 
 pub struct MatmulTask {
     work: Matmul,
@@ -255,6 +257,13 @@ impl MatmulTask {
                 if self.packs {
                     b = pack(b, work.b.row, work.k, cols, tile_cols);
                 }
+                let mut apart = Apart::uninit();
+                if let Some(odd) = kernel.odd(cols) {
+                    if odd == Odd::AlongK {
+                        copy_column(b.add(cols - 1), work.b.row, work.k, &mut apart);
+                    }
+                    table[work.operands.len()] = apart.as_mut_ptr() as *mut u8;
+                }
                 // where rows are given by their addresses: which ones, and how far along them
                 let left = |a: *const f32, row: usize| match self.rows_in_place {
                     None => (a.add(row * work.a.row), 0),
@@ -314,6 +323,19 @@ impl Kernel {
             };
         }
         (Kernel::Compiled(isa), false)
+    }
+}
+
+/// The sums of a column that are taken apart, and that column.
+#[cfg(target_arch = "x86_64")]
+type Apart = std::mem::MaybeUninit<[f32; odd::SUMS + odd::LONGEST]>;
+
+/// SAFETY: element i is at `b + i·row`, for i below `k`, which is at most [`odd::LONGEST`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn copy_column(b: *const f32, row: usize, k: usize, apart: &mut Apart) {
+    let to = (apart.as_mut_ptr() as *mut f32).add(odd::SUMS);
+    for i in 0..k {
+        to.add(i).write(*b.add(i * row));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A small assembler: the dozen general and the AVX-512 instructions that kernels need.
 //!
 //! Vector registers are numbers 0–31, general registers [`Gpr`]. Encodings follow Intel's manual, volume 2: EVEX is
-//! `62 [R̄X̄B̄R̄′0mmm] [Wv̄v̄v̄v̄1pp] [zLLbV̄′aaa] opcode modrm [sib] [disp32] [imm8]`, here always 512 bits wide.
+//! `62 [R̄X̄B̄R̄′0mmm] [Wv̄v̄v̄v̄1pp] [zLLbV̄′aaa] opcode modrm [sib] [disp32] [imm8]`, 512 bits wide but where a name says half.
 
 use citius_plan::FoldKind;
 
@@ -12,6 +12,7 @@ pub enum Gpr {
     Rcx = 1,
     Rdx = 2,
     Rbx = 3,
+    Rsp = 4,
     Rbp = 5,
     Rsi = 6,
     Rdi = 7,
@@ -60,7 +61,7 @@ pub struct Op {
 }
 
 impl Op {
-    fn is(self, other: Op) -> bool {
+    pub fn is(self, other: Op) -> bool {
         (self.map, self.prefix, self.code) == (other.map, other.prefix, other.code)
     }
 }
@@ -106,6 +107,10 @@ const PERMUTE_IN_BLOCKS: Op = op(3, 1, 0x04);
 const INTERLEAVE_LOW: Op = op(1, 0, 0x14);
 const INTERLEAVE_HIGH: Op = op(1, 0, 0x15);
 const SHUFFLE_PAIRS: Op = op(1, 0, 0xC6);
+
+/// Lengths of vectors, in units of 32 bytes.
+const HALF: u8 = 1;
+const WHOLE: u8 = 2;
 
 /// Comparison predicates.
 pub const EQUAL: u8 = 0;
@@ -170,6 +175,11 @@ impl Asm {
         self.evex(o, dst, a, src, k, false, None);
     }
 
+    /// `dst = a op src` in the lower eight lanes; the others become 0.
+    pub fn three_half(&mut self, o: Op, dst: u8, a: u8, src: Rm) {
+        self.evex_of(HALF, o, dst, a, src, 0, false, None);
+    }
+
     /// `dst = op src`
     pub fn two(&mut self, o: Op, dst: u8, src: Rm) {
         self.evex(o, dst, 0, src, 0, false, None);
@@ -195,6 +205,11 @@ impl Asm {
         self.evex(BROADCAST, dst, 0, rm, 0, false, None);
     }
 
+    /// One value from memory into the lanes of mask `k`; the others keep theirs.
+    pub fn spread_masked(&mut self, dst: u8, m: Mem, k: u8) {
+        self.evex(BROADCAST, dst, 0, Rm::Mem(m), k, false, None);
+    }
+
     /// 1 in the lanes of `k`, 0 elsewhere.
     pub fn truth(&mut self, dst: u8, k: u8) {
         self.evex(BROADCAST, dst, 0, Rm::Const(1.0), k, true, None);
@@ -207,6 +222,11 @@ impl Asm {
     /// 16 values; only the lanes of `k` when it is not 0, the others 0.
     pub fn load(&mut self, dst: u8, m: Mem, k: u8) {
         self.evex(LOAD, dst, 0, Rm::Mem(m), k, k != 0, None);
+    }
+
+    /// 8 values, or the lanes of `k` among them; the others become 0.
+    pub fn load_half(&mut self, dst: u8, m: Mem, k: u8) {
+        self.evex_of(HALF, LOAD, dst, 0, Rm::Mem(m), k, k != 0, None);
     }
 
     pub fn load_u8(&mut self, dst: u8, m: Mem, k: u8) {
@@ -317,6 +337,11 @@ impl Asm {
 
     #[allow(clippy::too_many_arguments)]
     fn evex(&mut self, o: Op, reg: u8, v: u8, rm: Rm, k: u8, zeroing: bool, imm: Option<u8>) {
+        self.evex_of(WHOLE, o, reg, v, rm, k, zeroing, imm);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn evex_of(&mut self, length: u8, o: Op, reg: u8, v: u8, rm: Rm, k: u8, zeroing: bool, imm: Option<u8>) {
         let bit = |x: u8, b: u8| (x >> b) & 1;
         let (x_bit, b_bit, spread) = match rm {
             Rm::Zmm(r) => (bit(r, 4), bit(r, 3), false),
@@ -330,16 +355,16 @@ impl Asm {
         let not = |x: u8| x ^ 1;
         let p0 = not(bit(reg, 3)) << 7 | not(x_bit) << 6 | not(b_bit) << 5 | not(bit(reg, 4)) << 4 | o.map;
         let p1 = (!v & 0xF) << 3 | 1 << 2 | o.prefix;
-        let p2 = (zeroing as u8) << 7 | 0b10 << 5 | (spread as u8) << 4 | not(bit(v, 4)) << 3 | k;
+        let p2 = (zeroing as u8) << 7 | length << 5 | (spread as u8) << 4 | not(bit(v, 4)) << 3 | k;
         self.code.extend([0x62, p0, p1, p2, o.code]);
         // bytes that a memory operand has: a short displacement counts in these
         let one = spread || o.is(BROADCAST) || o.is(STORE_ONE);
         let bytes = if one {
             4
         } else if o.is(WIDEN_U8) {
-            16
+            8 * length as i32
         } else {
-            64
+            32 * length as i32
         };
         let constant = self.modrm(reg & 7, rm, bytes);
         if let Some(imm) = imm {

@@ -9,6 +9,7 @@ use super::asm::Gpr::*;
 use super::asm::*;
 use super::code::Code;
 use super::nonzeros::Side;
+use super::odd::{self, Odd};
 use super::program::{Emitter, Operands, OutOfRegisters, Registers};
 
 type Entry = unsafe extern "sysv64" fn(a: *const f32, b: *const f32, table: *const *mut u8, bands: usize, along: usize);
@@ -18,6 +19,8 @@ pub struct MatmulKernel {
     cols: usize,
     /// [whole or last band][whole or last panel]
     entries: [[Entry; 2]; 2],
+    /// In the panel of so many columns the last is summed apart.
+    odd: Option<(usize, Odd)>,
     _code: Code,
 }
 
@@ -65,7 +68,10 @@ impl MatmulKernel {
             && work.a.col == 1
             && work.b.row == 1
             && lanes_follow_rows;
-        let (rows, cols) = if dots { (LANES, 1) } else { tile(work, in_place)? };
+        let apart = multiply.is(FMA231) && !dots && work.operands.len() < POINTERS.len();
+        let odd = |width: usize| Odd::of(work, in_place, width).filter(|_| apart);
+        let (rows, cols) = if dots { (LANES, 1) } else { tile(work, in_place, odd(work.n % LANES + LANES))? };
+        let last = work.n % cols;
         let mut bytes = Vec::new();
         let mut offsets = [[0; 2]; 2];
         for (band, height) in [rows, work.m % rows].into_iter().enumerate() {
@@ -77,7 +83,7 @@ impl MatmulKernel {
                 let made = if dots {
                     generate_dots(&mut asm, work, height)
                 } else {
-                    generate(&mut asm, work, in_place, multiply, height, width)
+                    generate(&mut asm, work, in_place, multiply, odd(width), height, width)
                 };
                 made.ok()?;
                 offsets[band][panel] = bytes.len();
@@ -89,18 +95,24 @@ impl MatmulKernel {
         // SAFETY: the bytes at each offset are a complete function of this signature; unused entries repeat the first.
         let entry = |offset: usize| unsafe { std::mem::transmute::<*const u8, Entry>(code.entry(offset)) };
         let entries = offsets.map(|band| band.map(entry));
-        Some(MatmulKernel { rows, cols, entries, _code: code })
+        Some(MatmulKernel { rows, cols, entries, odd: odd(last).map(|odd| (last, odd)), _code: code })
     }
 
     pub fn tile(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
 
+    /// How the last column of a panel this wide is summed, if apart.
+    pub fn odd(&self, cols: usize) -> Option<Odd> {
+        self.odd.filter(|odd| odd.0 == cols).map(|odd| odd.1)
+    }
+
     /// `bands` tiles below each other.
     ///
     /// SAFETY: `a`, `b` and the table point at the first tile's first elements; the tiles are whole ones, or one is the last of
     /// its band or panel. Where A's rows are in place, `a` points at the addresses of those that the tile reads, and `along` is
-    /// the first element of each.
+    /// the first element of each. Where a column is summed apart, the table's entry behind the operands has room for
+    /// [`odd::SUMS`] numbers, followed, along k, by that column.
     pub unsafe fn run(
         &self,
         (a, along): (*const f32, usize),
@@ -116,14 +128,15 @@ impl MatmulKernel {
 }
 
 /// Rows and columns of a tile: as many accumulators as the epilogue leaves room for, in a shape that divides the result well.
-fn tile(work: &Matmul, in_place: Option<Side>) -> Option<(usize, usize)> {
+fn tile(work: &Matmul, in_place: Option<Side>, odd: Option<Odd>) -> Option<(usize, usize)> {
     let needed = epilogue_registers(work)?;
     let vectors = work.n.div_ceil(LANES);
     let mut best: Option<(f64, usize, usize)> = None;
     for wide in 1..=vectors.min(4) {
         // registers: accumulators, a vector of B each, one or two spread elements of A
-        let spare = 32usize.saturating_sub(wide + 2);
-        let most = (spare / wide).min((32 - needed.min(31)) / wide).min(24);
+        let spare = 32usize.saturating_sub(wide + 2 + (odd == Some(Odd::AlongRows)) as usize);
+        let most = if odd.is_some() { odd::MOST_ROWS } else { 24 };
+        let most = (spare / wide).min((32 - needed.min(31)) / wide).min(most);
         // a register for each row's address
         let most = if in_place == Some(Side::Rows) { most.min(POINTERS.len() - work.operands.len()) } else { most };
         if most == 0 {
@@ -141,6 +154,11 @@ fn tile(work: &Matmul, in_place: Option<Side>) -> Option<(usize, usize)> {
         }
     }
     best.map(|b| (b.1, b.2))
+}
+
+/// Has the last vector of a row eight lanes?
+fn halves(cols: usize, odd: Option<Odd>) -> bool {
+    odd.is_some() || (1..=LANES / 2).contains(&(cols % LANES))
 }
 
 /// Registers that the epilogue needs beside the accumulators.
@@ -192,8 +210,9 @@ fn each_band(
     asm: &mut Asm,
     work: &Matmul,
     in_place: Option<Side>,
+    odd: bool,
     rows: usize,
-    tile: impl Fn(&mut Asm) -> Result<(i32, i32), OutOfRegisters>,
+    tile: impl Fn(&mut Asm, Mem) -> Result<(i32, i32), OutOfRegisters>,
 ) -> Result<(), OutOfRegisters> {
     let addresses = match in_place {
         None => 0,
@@ -205,7 +224,12 @@ fn each_band(
         true => &SAVED[..(work.operands.len() + addresses).saturating_sub(4).min(SAVED.len())],
         false => &SAVED[..],
     };
+    if odd {
+        asm.load_gpr(Rax, Mem::at(Rdx, 8 * work.operands.len() as i32));
+        asm.push(Rax);
+    }
     saved.iter().for_each(|&r| asm.push(r));
+    let apart = Mem::at(Rsp, 8 * saved.len() as i32);
     asm.copy_gpr(Rax, R8);
     for (i, &r) in POINTERS.iter().enumerate().take(work.operands.len()) {
         asm.load_gpr(r, Mem::at(Rdx, 8 * i as i32));
@@ -216,7 +240,7 @@ fn each_band(
     }
     let again = asm.label();
     asm.place(again);
-    let (a_moved, b_moved) = tile(asm)?;
+    let (a_moved, b_moved) = tile(asm, apart)?;
     match in_place {
         None => asm.add(Rdi, (rows * work.a.row * 4) as i32 - a_moved),
         Some(Side::Rows) => {
@@ -235,6 +259,9 @@ fn each_band(
     asm.subtract(Rcx, 1);
     asm.jump_if_not_zero(again);
     saved.iter().rev().for_each(|&r| asm.pop(r));
+    if odd {
+        asm.pop(Rax);
+    }
     asm.leave();
     Ok(())
 }
@@ -244,6 +271,7 @@ fn generate(
     work: &Matmul,
     in_place: Option<Side>,
     multiply: Op,
+    odd: Option<Odd>,
     rows: usize,
     cols: usize,
 ) -> Result<(), OutOfRegisters> {
@@ -251,23 +279,30 @@ fn generate(
         asm.set(Rax, (1 << (cols % LANES)) - 1);
         asm.mask_from(TAIL, Rax);
     }
-    each_band(asm, work, in_place, rows, |asm| generate_tile(asm, work, in_place, multiply, rows, cols))
+    if let Some(odd) = odd {
+        odd.set_masks(asm, work, rows);
+    }
+    each_band(asm, work, in_place, odd.is_some(), rows, |asm, apart| {
+        generate_tile(asm, work, in_place, multiply, odd.map(|odd| (odd, apart)), rows, cols)
+    })
 }
 
+/// `odd`: where the address of the room for the sums of the last column is, if they are taken apart.
 fn generate_tile(
     asm: &mut Asm,
     work: &Matmul,
     in_place: Option<Side>,
     multiply: Op,
+    odd: Option<(Odd, Mem)>,
     rows: usize,
     cols: usize,
 ) -> Result<(i32, i32), OutOfRegisters> {
     let wide = cols.div_ceil(LANES);
     let partial = !cols.is_multiple_of(LANES);
+    let half = halves(cols, odd.map(|odd| odd.0));
     let accumulator = |i: usize, j: usize| (i * wide + j) as u8;
     let b_register = |j: usize| (rows * wide + j) as u8;
     let spare = (rows * wide + wide) as u8;
-    (0..(rows * wide) as u8).for_each(|r| asm.zero(r));
 
     let (a_row, a_col) = ((work.a.row * 4) as i32, (work.a.col * 4) as i32);
     let b_row = (work.b.row * 4) as i32;
@@ -277,27 +312,57 @@ fn generate_tile(
         (0..rows).for_each(|i| asm.load_gpr(address(i), Mem::at(Rdx, 8 * i as i32)));
     }
     let along = |base: Gpr, element: usize| Mem { base, index: Some((Rdi, 0)), disp: 4 * element as i32 };
+    // element `k` of row `i`
+    let left = |i: usize, k: usize| match in_place {
+        None => Mem::at(Rdi, i as i32 * a_row + k as i32 * a_col),
+        Some(Side::Rows) => along(address(i), k),
+        Some(Side::Columns) => along(address(0), i),
+    };
+    if let Some((Odd::AlongK, apart)) = odd {
+        Odd::sum_along_k(asm, work, rows, apart, left);
+    }
+    let sums = spare + 2;
+    let along_rows = matches!(odd, Some((Odd::AlongRows, _)));
+    (0..(rows * wide) as u8).for_each(|r| asm.zero(r));
+    if along_rows {
+        asm.zero(sums);
+    }
     let step = |asm: &mut Asm, u: usize| {
         if in_place == Some(Side::Columns) {
             asm.load_gpr(address(0), Mem::at(Rdx, 8 * u as i32));
         }
         for j in 0..wide {
             let m = Mem::at(Rsi, u as i32 * b_row + (j * LANES * 4) as i32);
-            asm.load(b_register(j), m, if partial && j + 1 == wide { TAIL } else { 0 });
+            match j + 1 == wide {
+                // where the odd column is apart, eight whole lanes are left
+                true if odd.is_some() || cols % LANES == LANES / 2 => asm.load_half(b_register(j), m, 0),
+                true if half => asm.load_half(b_register(j), m, TAIL),
+                true if partial => asm.load(b_register(j), m, TAIL),
+                _ => asm.load(b_register(j), m, 0),
+            }
         }
         for i in 0..rows {
-            let m = match in_place {
-                None => Mem::at(Rdi, i as i32 * a_row + u as i32 * a_col),
-                Some(Side::Rows) => along(address(i), u),
-                Some(Side::Columns) => along(address(0), i),
-            };
+            let m = left(i, u);
             if wide == 1 {
-                asm.three(multiply, accumulator(i, 0), b_register(0), Rm::Spread(m));
+                match half {
+                    true => asm.three_half(multiply, accumulator(i, 0), b_register(0), Rm::Spread(m)),
+                    false => asm.three(multiply, accumulator(i, 0), b_register(0), Rm::Spread(m)),
+                }
                 continue;
             }
             let x = spare + (i % 2) as u8;
             asm.spread(x, Rm::Spread(m));
-            (0..wide).for_each(|j| asm.three(multiply, accumulator(i, j), x, Rm::Zmm(b_register(j))));
+            for j in 0..wide {
+                let (sum, b) = (accumulator(i, j), Rm::Zmm(b_register(j)));
+                match half && j + 1 == wide {
+                    true => asm.three_half(multiply, sum, x, b),
+                    false => asm.three(multiply, sum, x, b),
+                }
+            }
+        }
+        if along_rows {
+            let b = Mem::at(Rsi, u as i32 * b_row + 4 * (cols as i32 - 1));
+            Odd::step_along_rows(asm, sums, left(0, u), b, spare);
         }
     };
     let unroll = match work.k {
@@ -344,6 +409,13 @@ fn generate_tile(
         moved = (deep.size as i32 * a, deep.size as i32 * b);
     }
 
+    if let Some((odd, apart)) = odd {
+        asm.load_gpr(Rax, apart);
+        if odd == Odd::AlongRows {
+            asm.store(Mem::at(Rax, 0), sums, 0);
+        }
+        (0..rows).for_each(|i| Odd::join(asm, i, accumulator(i, wide - 1)));
+    }
     let (pinned, free) = pin_constants(asm, work, (rows * wide) as u8);
     for i in 0..rows {
         for j in 0..wide {
@@ -405,7 +477,7 @@ fn generate_dots(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(), OutOfR
         asm.set(Rax, (1 << rest) - 1);
         asm.mask_from(K_TAIL, Rax);
     }
-    each_band(asm, work, None, rows, |asm| dots_tile(asm, work, rows))
+    each_band(asm, work, None, false, rows, |asm, _| dots_tile(asm, work, rows))
 }
 
 fn dots_tile(asm: &mut Asm, work: &Matmul, rows: usize) -> Result<(i32, i32), OutOfRegisters> {

@@ -6,6 +6,7 @@ mod code;
 mod loops;
 mod matmul;
 pub mod nonzeros;
+pub mod odd;
 mod program;
 mod transpose;
 

@@ -11,30 +11,40 @@ mod constant_column;
 mod correlated_columns;
 mod cut_gradient;
 mod dead_units;
+mod device_underused;
 mod duplicate_column;
 mod exploding_gradients;
+mod full_precision;
+mod gpu_too_large;
 mod init_too_large;
 mod init_too_small;
 mod label_noise;
 mod leakage;
 mod learning_rate_too_high;
 mod learning_rate_too_low;
+mod moved_every_epoch;
 mod no_early_stop;
 mod no_momentum;
 mod no_schedule;
 mod no_validation;
 mod non_finite;
+mod nothing_to_gain;
 mod overfitting;
+mod oversubscribed_loader;
 mod regularisation_too_strong;
+mod repeated_work;
 mod saturated_units;
 mod softmax_missing;
 mod softmax_twice;
+mod starved_loader;
 mod summed_loss;
 mod symmetric_init;
 mod too_deep;
 mod too_few_epochs;
+mod too_much_logging;
 mod too_small;
 mod twice_normalised;
+mod unpinned_copy;
 mod unrelated_labels;
 mod unscaled_features;
 mod unscaled_target;
@@ -114,6 +124,16 @@ pub const ALL: &[&dyn Check] = &[
     &overfitting::Overfitting,
     &no_schedule::NoSchedule,
     &no_validation::NoValidation,
+    &oversubscribed_loader::OversubscribedLoader,
+    &starved_loader::StarvedLoader,
+    &gpu_too_large::GpuTooLarge,
+    &unpinned_copy::UnpinnedCopy,
+    &moved_every_epoch::MovedEveryEpoch,
+    &device_underused::DeviceUnderused,
+    &full_precision::FullPrecision,
+    &repeated_work::RepeatedWork,
+    &too_much_logging::TooMuchLogging,
+    &nothing_to_gain::NothingToGain,
 ];
 
 /// What the settings would be with a fix that leaves the data as it is.

@@ -17,6 +17,8 @@ pub struct Ledger {
     pub diverged: Option<(String, u64)>,
     pub stopped_early: Option<usize>,
     pub finished: bool,
+    /// Where its time went, as it said last.
+    pub time: Option<citius_train::Ledger>,
 }
 
 /// One epoch.
@@ -135,6 +137,7 @@ impl Ledger {
                 self.diverged = Some((what, count("step")));
                 self.finished = true;
             }
+            "ledger" => self.time = serde_json::from_value(event.clone()).ok(),
             "finished" => self.finished = true,
             _ => {}
         }

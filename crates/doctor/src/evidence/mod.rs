@@ -4,12 +4,14 @@
 //! statics.rs   the traced step: layers, head, loss, mode, what the gradient reaches
 //! data.rs      columns, labels, balance, what leaks, what goes together
 //! dynamic.rs   the first steps of the training itself, under probes
+//! speed.rs     how fast steps are, and would be otherwise
 //! ledger.rs    a run as its events tell it, and where its time went
 //! ```
 
 pub mod data;
 pub mod dynamic;
 pub mod ledger;
+pub mod speed;
 pub mod statics;
 
 use std::rc::Rc;
@@ -22,6 +24,7 @@ use crate::what_if::WhatIf;
 pub use data::DataFacts;
 pub use dynamic::Dynamic;
 pub use ledger::Ledger;
+pub use speed::Speed;
 pub use statics::Statics;
 
 /// A kind of evidence.
@@ -31,6 +34,7 @@ pub enum Kind {
     Data,
     Dynamic,
     Ledger,
+    Speed,
 }
 
 /// All that is known.
@@ -51,6 +55,7 @@ pub struct Evidence {
     /// Answers what would be if.
     pub what_if: Option<WhatIf>,
     pub ledger: Option<Ledger>,
+    pub speed: Option<Speed>,
     /// What could not be looked at, and why.
     pub missing: Vec<String>,
 }
@@ -62,6 +67,7 @@ impl Evidence {
             Kind::Data => self.data.is_some(),
             Kind::Dynamic => self.dynamic.is_some(),
             Kind::Ledger => self.ledger.is_some(),
+            Kind::Speed => self.speed.is_some(),
         }
     }
 }
