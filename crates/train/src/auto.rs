@@ -361,7 +361,7 @@ fn detailed(settings: &Settings) -> Vec<(&'static str, String)> {
     let starts = inits.iter().map(|(name, init)| format!("{name} {init:?}").to_lowercase());
     let inits = [format!("{init:?}").to_lowercase()].into_iter().chain(starts).collect::<Vec<_>>().join(", ");
     let lines = [
-        (inits != "default").then(|| ("start", inits)),
+        (inits != "default").then_some(("start", inits)),
         (*head != Head::None).then(|| ("head", head.name().to_owned())),
         broadcast.then(|| ("broadcast", "each prediction against all targets".to_owned())),
         (!detach.is_empty()).then(|| ("detached", detach.join(", "))),

@@ -76,7 +76,10 @@ impl SelfTest {
 
     /// Whether there is a cause or a program of this name.
     pub fn knows(name: &str) -> bool {
-        name == "clean" || crate::causes::known(name) || programs::CLEAN.iter().any(|program| program.name == name)
+        name == "clean"
+            || crate::causes::known(name)
+            || faults::ALL.iter().any(|fault| fault.program.name == name)
+            || programs::CLEAN.iter().any(|program| program.name == name)
     }
 
     /// Runs it; `told` hears of each program as it is done.
