@@ -137,7 +137,7 @@ impl Dynamic {
         dynamic.overfit = experiments::overfit(subject, rest.mul_f64(0.5))?;
         dynamic.noise = experiments::noise(subject, rest.mul_f64(0.2))?;
         dynamic.gap = experiments::gap(subject)?;
-        dynamic.contradicted = experiments::contradicted(subject, rest.mul_f64(0.5))?;
+        dynamic.contradicted = experiments::contradicted(subject, rest.mul_f64(0.7))?;
         Ok(dynamic)
     }
 

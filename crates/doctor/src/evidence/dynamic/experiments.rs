@@ -162,7 +162,7 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
         let steps = (own.rows / lab.batch().max(1) * PASSES) as u64;
         let started = Instant::now();
         let mut see = |step: u64, _: &Outputs| {
-            if step > 60 && started.elapsed() > budget / 2 { Flow::Stop } else { Flow::Continue }
+            if step > 60 && started.elapsed() > budget { Flow::Stop } else { Flow::Continue }
         };
         lab.run(steps, &mut |step, slot| rows.fill(step, slot), &mut see)?;
         let outputs = lab.predict(&other.features, false)?;
@@ -172,7 +172,8 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
             let sum: f32 = logits.iter().map(|l| (l - most).exp()).sum();
             let own = (logits[*class as usize] - most).exp() / sum;
             all += 1;
-            against += usize::from(1.0 / sum > 0.6 && own < 0.2);
+            let top = 1.0 / sum;
+            against += usize::from(top > 0.5 && own < 0.35 * top);
         }
     }
     Ok((all > 0).then(|| against as f64 / all as f64))
