@@ -13,7 +13,10 @@ use crate::executable::{CpuError, Executable};
 use crate::kernels::Context;
 use crate::memory::Memory;
 use crate::pool::FlushSubnormals;
-use crate::prefetch::Wanted;
+use crate::prefetch::{Share, Wanted};
+
+/// Lines of the next batch that memory is asked for between two waves, unless they have to be more: asking takes time too.
+const AT_ONCE: usize = 16;
 
 /// Whether to take the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -337,7 +340,10 @@ impl Executable {
         let schedule = &self.schedules[threads - 1];
         let (barrier, waves) = (&self.barrier, self.plan().waves);
         // later on thread 0 may already be feeding the next step but one
-        let asking = if threads == 1 { waves } else { schedule.together };
+        let together = if threads == 1 { waves } else { schedule.together };
+        let lines: usize = schedule.gathers.iter().flatten().map(|part| self.tasks[part.task].lines_ahead()).sum();
+        let asking = together.min(lines.div_ceil(AT_ONCE));
+        let (all, shared, early) = (Share::first(waves), Share::first(together), Share::first(asking));
         let mut apart =
             (0..threads).filter(|thread| schedule.apart[*thread]).map(|thread| &self.own[thread - 1]).peekable();
         let may_leave = apart.peek().is_some() && apart.all(Own::can_write);
@@ -390,14 +396,14 @@ impl Executable {
                 for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
                     if thread == 0 {
                         // SAFETY: thread 0 feeds.
-                        unsafe { self.wanted.ask(n, waves) };
-                    } else if schedule.apart[thread] && n < asking {
+                        unsafe { self.wanted.ask(all.nth(n)) };
+                    } else if schedule.apart[thread] && n < together {
                         // SAFETY: fed before the barrier.
-                        unsafe { self.wanted.ask(n, asking) };
+                        unsafe { self.wanted.ask(shared.nth(n)) };
                     }
                     for part in schedule.gathers[thread].iter().filter(|_| n < asking) {
                         // SAFETY: the next step's indices were fed before the barrier.
-                        unsafe { self.tasks[part.task].ask_ahead(&part.units, n, asking) };
+                        unsafe { self.tasks[part.task].ask_ahead(&part.units, early.nth(n)) };
                     }
                     for part in wave {
                         // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
