@@ -101,7 +101,7 @@ impl<'a> Fit<'a> {
         machine: Machine,
     ) -> Result<Fit<'a>, TrainError> {
         let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
-        let predictor = Predictor::new(model, data.train.width(), machine.cpu)?;
+        let predictor = Predictor::new(model, settings.row_of(data.train.width()), machine.cpu)?;
         let good = Weights::of(engine.memory(), predictor.stored());
         let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
         let progress = Progress { plateau, ..Progress::default() };

@@ -37,7 +37,9 @@ impl Metrics {
     /// of a numeric target.
     pub fn measure(outputs: &[f32], target: &Target, loss: &Loss, scale: (f64, f64)) -> Metrics {
         let mut metrics = match (target, loss) {
-            (Target::Classes { data, classes }, _) => of_classes(outputs, data, *classes),
+            (Target::Classes { data, classes } | Target::Sequence { data, classes, .. }, _) => {
+                of_classes(outputs, data, *classes)
+            }
             (Target::Values { data, .. }, Loss::Bce { .. }) => of_binary(outputs, data),
             (Target::Values { data, .. }, _) => of_regression(outputs, data, scale.1),
         };
@@ -127,7 +129,7 @@ fn of_classes(logits: &[f32], classes: &[i32], width: usize) -> Metrics {
 /// The training loss, as `citius_nn` defines it.
 fn loss_of(outputs: &[f32], target: &Target, loss: &Loss) -> f64 {
     match target {
-        Target::Classes { data, classes } => {
+        Target::Classes { data, classes } | Target::Sequence { data, classes, .. } => {
             let (smoothing, weights) = match loss {
                 Loss::CrossEntropy { label_smoothing, class_weights } => (*label_smoothing, class_weights.as_deref()),
                 _ => (0.0, None),

@@ -2,7 +2,7 @@
 
 use citius_cuda::Precision;
 use citius_data::Task;
-use citius_nn::{Activation, Clip, Frame, Loss, Module, Network, OptimizerConfig, RowShape, ScheduleConfig};
+use citius_nn::{Activation, Clip, Frame, Loss, Module, Network, OptimizerConfig, RowShape, ScheduleConfig, Vary};
 use serde::{Deserialize, Serialize};
 
 use crate::material::{Form, TargetForm};
@@ -52,13 +52,16 @@ pub struct Settings {
     /// The share of a run after which the plain average of the weights begins that is used in place of the weights themselves.
     #[serde(default)]
     pub swa: Option<f64>,
+    /// How the step varies the pictures it learns from, anew each time.
+    #[serde(default)]
+    pub augment: Vec<Vary>,
 }
 
 impl Settings {
     /// The network for these inputs and outputs, stored as it suits the device.
     pub fn model_for(&self, device: Device, inputs: usize, outputs: usize) -> Result<Box<dyn Module>, TrainError> {
         let frame = Frame {
-            row: self.row.unwrap_or(RowShape::Flat { width: inputs }),
+            row: self.row_of(inputs),
             outputs,
             hidden: self.hidden.clone(),
             activation: self.activation,
@@ -66,6 +69,11 @@ impl Settings {
             whole: matches!(device, Device::Cuda(_)),
         };
         self.network.build(&frame).map_err(TrainError::Setting)
+    }
+
+    /// What a row of so many inputs is to the network.
+    pub(crate) fn row_of(&self, inputs: usize) -> RowShape {
+        self.row.unwrap_or(RowShape::Flat { width: inputs })
     }
 
     /// Layer sizes from input to output.
@@ -106,7 +114,10 @@ impl Settings {
         self.model_for(Device::Cpu, data.width, data.outputs())?;
         self.check_memory(data)?;
         match (&self.loss, data.target) {
-            (Loss::CrossEntropy { .. }, TargetForm::Classes(_) | TargetForm::Shares(_)) => Ok(()),
+            (
+                Loss::CrossEntropy { .. },
+                TargetForm::Classes(_) | TargetForm::Shares(_) | TargetForm::Sequence { .. },
+            ) => Ok(()),
             (Loss::Bce { .. }, TargetForm::Values(_)) if task == Task::Binary => Ok(()),
             (Loss::Mse | Loss::Mae | Loss::Huber { .. }, TargetForm::Values(_)) if task == Task::Regression => Ok(()),
             (loss, _) => {
@@ -155,7 +166,7 @@ impl Settings {
     pub fn parameters(&self, data: &Form) -> u128 {
         let sizes = self.sizes(data.width, data.outputs());
         match self.model_for(Device::Cpu, data.width, data.outputs()) {
-            Ok(model) if self.network != Network::Mlp => weights_of(model.as_ref(), data.width),
+            Ok(model) if self.network != Network::Mlp => weights_of(model.as_ref(), self.row_of(data.width)),
             _ => sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum(),
         }
     }

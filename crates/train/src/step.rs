@@ -4,7 +4,7 @@ use citius_cpu::Inputs;
 use citius_cuda::Precision;
 use citius_data::{Features, Target};
 use citius_graph::{DType, Graph, Init, Mode, Names, NodeId, Tensor};
-use citius_nn::{Learning, LossScaling, Module};
+use citius_nn::{Learning, LossScaling, Module, RowShape, vary};
 use citius_plan::{Plan, compile};
 
 use crate::material::{FeatureForm, Form, TargetForm};
@@ -41,6 +41,14 @@ pub fn plan_step(
     };
     let x = match form.features {
         FeatureForm::Numbers => input("x", Some(form.width), DType::F32),
+        FeatureForm::Bytes(scale, shift) if !settings.augment.is_empty() => {
+            let pixels = input("x", Some(form.width), DType::U8).to_f32();
+            let Some(RowShape::Picture { channels, height, width }) = settings.row else {
+                return Err(TrainError::Setting("augment is for pictures; leave it out".into()));
+            };
+            let pictures = pixels.reshape(&[batch, channels, height, width]);
+            vary(&pictures, &settings.augment, (scale as f64, shift as f64)).reshape(&[batch, form.width])
+        }
         // in this order: the planner folds it into the gather
         FeatureForm::Bytes(scale, shift) => {
             input("x", Some(form.width), DType::U8).to_f32() * scale as f64 + shift as f64
@@ -50,8 +58,17 @@ pub fn plan_step(
     let y = match form.target {
         TargetForm::Values(width) | TargetForm::Shares(width) => input("y", Some(width), DType::F32),
         TargetForm::Classes(_) => input("y", None, DType::I32),
+        TargetForm::Sequence { length, .. } => input("y", Some(length), DType::I32),
     };
-    let loss = settings.loss.apply(&model.forward(&x), &y);
+    let prediction = model.forward(&x);
+    let loss = match form.target {
+        TargetForm::Values(_) | TargetForm::Shares(_) | TargetForm::Classes(_) => settings.loss.apply(&prediction, &y),
+        // each place of a row is judged like a row
+        TargetForm::Sequence { length, classes } => {
+            let places = batch * length;
+            settings.loss.apply(&prediction.reshape(&[places, classes]), &y.reshape(&[places]))
+        }
+    };
     let kept = kept_by_layers(&g);
     let learned = learning(settings, updates).record(&loss)?;
     if let Some(decay) = settings.average {
@@ -199,6 +216,6 @@ pub(crate) fn tables(material: &Material) -> Inputs<'_> {
     };
     match &data.target {
         Target::Values { data, .. } => inputs.f32("y", data),
-        Target::Classes { data, .. } => inputs.i32("y", data),
+        Target::Classes { data, .. } | Target::Sequence { data, .. } => inputs.i32("y", data),
     }
 }
