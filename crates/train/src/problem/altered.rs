@@ -170,6 +170,9 @@ fn relabel(data: &mut Dataset, share: f64, seed: u64) {
     let of = others(data.rows, share, seed);
     match &mut data.target {
         Target::Classes { data, .. } => *data = of.iter().map(|row| data[*row as usize]).collect(),
+        Target::Sequence { data, length, .. } => {
+            *data = of.iter().flat_map(|row| &data[*row as usize * *length..][..*length]).copied().collect();
+        }
         Target::Values { data, width } => {
             *data = of.iter().flat_map(|row| &data[*row as usize * *width..][..*width]).copied().collect();
         }
