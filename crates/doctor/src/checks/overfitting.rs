@@ -17,7 +17,7 @@ impl Check for Overfitting {
     }
 
     fn threshold(&self) -> &'static str {
-        "The error on unseen rows is more than 2.5 times that on training rows and rises by a tenth from its best, with nothing to hold it back."
+        "The error on unseen rows is more than 2.5 times that on training rows and rises by a tenth from its best, or is a constant's, with nothing to hold it back."
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {
@@ -31,7 +31,7 @@ impl Overfitting {
         let (best, at, last) = super::unseen(d)?;
         let train = d.median(|run| end(&run.points, |p| p.train.error));
         let rows = e.data.as_ref()?.validation_rows;
-        if last < 2.5 * train || last < 1.1 * best || last < 0.2 || rows < 12 {
+        if last < 2.5 * train || (last < 1.1 * best && last < 0.95) || last < 0.2 || rows < 12 {
             return None;
         }
         // what stops early and keeps the best weights has dealt with it
