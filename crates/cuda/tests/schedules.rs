@@ -115,7 +115,11 @@ fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> Strin
 }
 
 fn rule(precision: Precision) -> Rule {
-    Rule { precision, from: LARGE_PRODUCT, chip: Chip { multiprocessors: 132, capability: (9, 0) } }
+    rule_for(precision, (9, 0))
+}
+
+fn rule_for(precision: Precision, capability: (i32, i32)) -> Rule {
+    Rule { precision, from: LARGE_PRODUCT, chip: Chip { multiprocessors: 132, capability } }
 }
 
 /// Compares with a file beside this one; `UPDATE=1` writes it.
@@ -210,7 +214,8 @@ fn sources_compile() {
         }
         for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16] {
             // none of the convolutions is exact there
-            for large in [&wide, &residual].into_iter().filter_map(|plan| call_library(plan, rule(precision))) {
+            let rule = rule_for(precision, capability);
+            for large in [&wide, &residual].into_iter().filter_map(|plan| call_library(plan, rule)) {
                 let schedule = Schedule::in_levels(&large.plan, &large.products, 132);
                 let text = source(&large.plan, &schedule, &large.half, false);
                 citius_cuda::compile(&text, capability)

@@ -325,15 +325,16 @@ fn emit_level(text: &mut Text, n: usize, fibres: &[&Fibre], calls: &[(Function, 
     }
     let grid = Grid::of(fibres.iter().copied());
     let cluster = if grid.cluster > 1 { format!("__cluster_dims__({}, 1, 1) ", grid.cluster) } else { String::new() };
-    // two tiles on a multiprocessor: one begins or ends while the other is multiplied
-    let tensor = fibres.iter().any(|f| matches!(f.cut, Cut::Tensor { .. }));
-    let bounds = if tensor { "THREADS, 2" } else { "THREADS" };
+    // several tiles on a multiprocessor: one begins or ends while another is multiplied
+    let tiles = fibres.iter().filter_map(|f| if let Cut::Tensor { tile, .. } = f.cut { Some(tile) } else { None });
+    let together = tiles.map(|tile| tile.together()).min();
+    let bounds = together.map_or("THREADS".to_owned(), |n| format!("THREADS, {n}"));
     let head = format!(
         "extern \"C\" __global__ void {cluster}__launch_bounds__({bounds}) level{n}(const __grid_constant__ Args args)"
     );
     text.block(head, |text| {
         let shared = calls.iter().map(|c| c.1).max().unwrap_or(0).max(32);
-        match tensor {
+        match together.is_some() {
             // where the stages are, which take more than any other fibre may
             true => text.line("float* const shared = (float*)stages;"),
             false => text.line(format!("__shared__ __align__(16) float shared[{shared}];")),
@@ -342,7 +343,8 @@ fn emit_level(text: &mut Text, n: usize, fibres: &[&Fibre], calls: &[(Function, 
         for (i, ((function, _), (start, count))) in calls.iter().zip(&grid.units).enumerate() {
             let otherwise = if i > 0 { "else " } else { "" };
             let call = function.call(&format!("blockIdx.x - {start}"));
-            text.line(format!("{otherwise}if (blockIdx.x >= {start} && blockIdx.x < {}) {call}", start + count));
+            let from = if *start > 0 { format!("blockIdx.x >= {start} && ") } else { String::new() };
+            text.line(format!("{otherwise}if ({from}blockIdx.x < {}) {call}", start + count));
         }
     });
 }

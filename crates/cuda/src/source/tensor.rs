@@ -82,6 +82,11 @@ impl TensorTile {
         outer * all_rows(m).div_ceil(self.rows) * m.n.div_ceil(self.cols) * self.split
     }
 
+    /// Tiles that a multiprocessor has registers for.
+    pub fn together(&self) -> usize {
+        if self.rows * self.cols <= 64 * 64 { 3 } else { 2 }
+    }
+
     /// Of a block's own memory.
     pub fn bytes(&self, m: &Matmul) -> usize {
         let sums = self.rows * self.sums_row() * 4;
