@@ -67,6 +67,8 @@ def architectures():
         run_sized("vgg", "vgg", VGG, Vgg(**VGG), lambda: square_batch(2, 5)),
         run_sized("resnet", "resnet", RESNET, resnet(RESNET), lambda: square_batch(1, 16, rows=6), lr=2e-3),
         run_sized("table", "table-net", table, TableNet(**table), table_batch, loss="mse"),
+        run_sized("resnet-9", "resnet-9", RESNET9, ResNet9(**RESNET9), lambda: square_batch(2, 9), lr=2e-3),
+        run_sized("nlinear", "nlinear", NLINEAR, NLinear(**NLINEAR), series_batch, loss="mse"),
     ]
 
 
@@ -145,6 +147,8 @@ def mlp(sizes, activation):
 
 LENET = {"inputs": 1, "size": [16, 16], "channels": [3, 4], "hidden": 6, "outputs": 3}
 VGG = {"inputs": 2, "outputs": 3, "channels": [4, 6]}
+RESNET9 = {"inputs": 2, "outputs": 3, "width": 2}
+NLINEAR = {"length": 7, "columns": 2, "horizon": 3}
 RESNET = {"inputs": 1, "outputs": 3, "depth": "18", "stem": "cifar", "width": 2}
 
 
@@ -196,6 +200,49 @@ def resnet(sizes):
     model.bn1, model.fc = nn.BatchNorm2d(width), nn.Linear(8 * width, sizes["outputs"])
     model.maxpool = nn.Identity()
     return model
+
+
+class ResNet9(nn.Module):
+    def __init__(self, inputs, outputs, width):
+        super().__init__()
+        self.conv1, self.bn1 = convolution(inputs, width), nn.BatchNorm2d(width)
+        for stage in (1, 2, 3):
+            channels, layer = width << stage, nn.Module()
+            layer.conv, layer.bn = convolution(channels // 2, channels), nn.BatchNorm2d(channels)
+            if stage != 2:
+                layer.res = nn.Module()
+                layer.res.conv1, layer.res.bn1 = convolution(channels, channels), nn.BatchNorm2d(channels)
+                layer.res.conv2, layer.res.bn2 = convolution(channels, channels), nn.BatchNorm2d(channels)
+            setattr(self, f"layer{stage}", layer)
+        self.fc = nn.Linear(8 * width, outputs)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        for layer in (self.layer1, self.layer2, self.layer3):
+            x = F.max_pool2d(F.relu(layer.bn(layer.conv(x))), 2)
+            if hasattr(layer, "res"):
+                y = F.relu(layer.res.bn1(layer.res.conv1(x)))
+                x = x + F.relu(layer.res.bn2(layer.res.conv2(y)))
+        return self.fc(x.mean((2, 3)))
+
+
+def convolution(inputs, outputs):
+    return nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+
+
+class NLinear(nn.Module):
+    def __init__(self, length, columns, horizon):
+        super().__init__()
+        self.linear = nn.Linear(length, horizon)
+
+    def forward(self, x):
+        last = x[:, -1:]
+        return (self.linear((x - last).mT).mT + last).flatten(1)
+
+
+def series_batch():
+    x = randoms(6, 7, 2, dtype=torch.float32)
+    return x, x[:, :3].flatten(1) * 0.5
 
 
 def square_batch(channels, side, rows=6):

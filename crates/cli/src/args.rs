@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use citius_cpu::{Isa, Options};
-use citius_data::OnError;
+use citius_data::{OnError, Transform};
 use citius_nn::{Activation, ByName, Head, Loss, Network, OptimizerConfig, ScheduleConfig, WeightInit};
 use citius_train::{Bytes, Device, Precision, Rate, Wishes, Workers};
 use clap::Args;
@@ -49,18 +49,22 @@ struct DataArgs {
     /// Share of all rows kept for the final judgement [default: 0.1]
     #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
     test: Option<f64>,
-    /// Rows of a series, or characters of a text, that predict what follows
+    /// Rows of a series, or characters of a text, that predict what follows [default: up to 336 rows, 256 characters]
     #[arg(long, value_name = "N")]
     window: Option<usize>,
-    /// From one window to the next [default: 1]
+    /// From one window to the next [default: 1; for a gpt end to end, moved in every epoch]
     #[arg(long, value_name = "N")]
     stride: Option<usize>,
-    /// Rows to predict behind a window [default: 1]
+    /// Rows to predict behind a window; makes a table a series, as --window does [default: 1]
     #[arg(long, value_name = "N")]
     horizon: Option<usize>,
     /// Sides of the square that pictures are brought to [default: 32]
     #[arg(long, value_name = "PIXELS")]
     size: Option<usize>,
+    /// What is done to training pictures, anew each time: random-crop=4 (pixels it may move), horizontal-flip, vertical-flip,
+    /// random-erasing (or =0.5, a share of them), rotation=10 (degrees); none; more in a file [default: for CIFAR a crop and a flip]
+    #[arg(long, value_name = "NAME=N,…", value_parser = augment)]
+    augment: Option<Augment>,
     /// Memory for data; what needs more is read as it is needed [default: a quarter of what is free, at most 2GiB]
     #[arg(long, value_name = "512MB")]
     memory: Option<Bytes>,
@@ -92,7 +96,8 @@ pub fn on_error(text: &str) -> Result<OnError, String> {
 #[derive(Args)]
 #[command(next_help_heading = "Model and training (each has a default that fits the data)")]
 struct ModelArgs {
-    /// mlp; for pictures lenet, vgg, resnet-18, resnet-34, resnet-50, vit; for series gru, lstm; sizes in a file: `[model]`
+    /// mlp; for pictures lenet, vgg, resnet-9, resnet-18, resnet-34, resnet-50, vit; for series nlinear, gru, lstm; for texts
+    /// gpt; sizes in a file: `[model]`
     #[arg(long, value_parser = Network::by_name)]
     model: Option<Network>,
     /// Units of an mlp's hidden layers; `none` for a linear model
@@ -220,6 +225,7 @@ impl WishArgs {
             stride: d.stride,
             horizon: d.horizon,
             size: d.size,
+            augment: d.augment.clone().map(|a| a.0),
             workers: d.workers,
             prefetch: d.prefetch,
             memory: d.memory,
@@ -289,6 +295,46 @@ fn hidden(text: &str) -> Result<Hidden, String> {
         .collect::<Result<_, _>>()
         .map(Hidden)
         .map_err(|_| "write layer sizes separated by commas, such as 128,64, or none".to_owned())
+}
+
+#[derive(Clone)]
+struct Augment(Vec<Transform>);
+
+/// Names of transforms, each with the number that says most about it.
+fn augment(text: &str) -> Result<Augment, String> {
+    let text = text.trim();
+    if text == "none" {
+        return Ok(Augment(Vec::new()));
+    }
+    let one = |part: &str| {
+        let (name, number) = match part.trim().split_once('=') {
+            Some((name, number)) => {
+                let number: f64 = number.trim().parse().map_err(|_| format!("{number:?} is no number"))?;
+                (name.trim(), Some(number))
+            }
+            None => (part.trim(), None),
+        };
+        let setting = match name {
+            "random-crop" => "padding",
+            "horizontal-flip" | "vertical-flip" | "random-erasing" => "probability",
+            "rotation" => "degrees",
+            _ if number.is_some() => return Err(format!("{name} takes no number here; write its settings in a file")),
+            _ => "",
+        };
+        let mut object = serde_json::json!({ "name": name });
+        match number {
+            Some(number) if setting == "padding" && number >= 0.0 && number.fract() == 0.0 => {
+                object[setting] = serde_json::json!(number as u64);
+            }
+            Some(number) => object[setting] = serde_json::json!(number),
+            None if matches!(setting, "padding" | "degrees") => {
+                return Err(format!("{name} needs a number, such as {name}=4"));
+            }
+            None => {}
+        }
+        serde_json::from_value::<Transform>(object).map_err(|error| format!("{name}: {error}"))
+    };
+    text.split(',').map(one).collect::<Result<_, _>>().map(Augment)
 }
 
 #[derive(Clone)]

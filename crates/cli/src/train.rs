@@ -38,6 +38,9 @@ const EXAMPLES: &str = "Examples:
   citius train data.txt --train-rows train.txt --test-rows test.txt --json
   citius train mnist/ --batch-size 256
   citius train mnist/ --device cuda
+  citius train cifar10/ --model resnet-9 --augment random-crop=4,horizontal-flip
+  citius train hourly.csv --target load --horizon 24
+  citius train shakespeare.txt --model gpt --device cuda --precision bf16
   citius train flowers/ --model resnet-18 --size 224 --weights resnet18.safetensors --freeze body
   citius train --resume runs/houses-1
 
@@ -143,6 +146,7 @@ fn show_next(sink: Sink, report: &Report, problem: &Problem) {
             RowsFrom::Pictures { .. } => ("FOLDER", "FOLDER-PER-CLASS"),
             RowsFrom::Series { .. } => ("LATER.csv", "LATER.csv"),
             RowsFrom::Text { .. } => ("OTHER.txt", "OTHER.txt"),
+            RowsFrom::Tokens { .. } => ("--prompt \"Once \"", "OTHER.txt"),
             RowsFrom::Cifar => ("CIFAR-DIRECTORY", "CIFAR-DIRECTORY"),
             RowsFrom::Packed => ("NEW.citius", "LABELLED.citius"),
             RowsFrom::Own => return,

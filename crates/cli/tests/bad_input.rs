@@ -44,11 +44,22 @@ fn changes_of_pictures_where_there_are_none() {
     let folder = Folder::new();
     folder.write("houses.csv", houses());
     folder.write("mix.toml", "mix = { name = \"mixup\", alpha = 0.2 }");
-    folder.write("augment.toml", "augment = [{ name = \"horizontal-flip\" }]");
     let said = folder.fails(2, "train houses.csv --config mix.toml --out m");
-    assert!(said.starts_with("error: mix is for a folder"), "{said}");
-    let said = folder.fails(2, "train --config augment.toml --out m");
-    assert!(said.starts_with("error: augment is for a folder"), "{said}");
+    assert!(said.starts_with("error: mix is for pictures"), "{said}");
+    let said = folder.fails(2, "train houses.csv --augment horizontal-flip --out m");
+    assert!(said.starts_with("error: augment is for pictures"), "{said}");
+    let mistakes = [
+        ("sharpen", "unknown variant"),
+        ("random-crop", "needs a number, such as random-crop=4"),
+        ("random-crop=2.5", "random-crop: invalid type"),
+        ("horizontal-flip=x", "is no number"),
+        ("colour-jitter=3", "write its settings in a file"),
+        ("horizontal-flip=7", "probability 7 is not in 0..1"),
+    ];
+    for (augment, why) in mistakes {
+        let said = folder.fails(2, &format!("train --augment {augment} --out m"));
+        assert!(said.contains(why), "{said}");
+    }
 }
 
 #[test]

@@ -252,3 +252,43 @@ fn weights_of_another_run_are_taken_over() {
     assert!(folder.fails(2, "train houses.csv --freeze nothing.*").contains("no tensor of the network"));
     assert!(folder.fails(2, "train houses.csv --rates 0.weight").contains("such as layer1.*=0.1"));
 }
+
+#[test]
+fn a_text_and_how_it_goes_on() {
+    let folder = Folder::new();
+    folder.write("poem.txt", "red roses, blue seas.\n".repeat(60));
+    folder.write("net.toml", "[model]\nname = \"gpt\"\nwidth = 8\nheads = 2\nlayers = 1\n");
+    let told = folder.works("train poem.txt --config net.toml --epochs 2 --window 12 --batch-size 8 --out m").out;
+    assert!(told.contains("the next of 13 characters, at every place"), "{told}");
+    assert!(told.contains("citius predict m --prompt"), "{told}");
+    let written = folder.works("predict m --prompt red --length 7 --temperature 0").out;
+    assert!(written.starts_with("red") && written.chars().count() == 3 + 7 + 1, "{written}");
+    assert_eq!(folder.works("predict m --prompt red --length 7 --temperature 0").out, written);
+    folder.write("start.txt", "blue ");
+    assert!(folder.works("predict m start.txt --length 3 --seed 5").out.starts_with("blue "));
+    assert!(folder.works("eval m poem.txt").out.contains("accuracy"));
+    assert!(folder.fails(2, "predict m --prompt RED").contains("never seen the character 'R'"));
+    assert!(folder.fails(2, "predict m --prompt red --temperature nan").contains("temperature"));
+    assert!(folder.fails(2, "predict m").contains("<FILE>"));
+    folder.write("houses.csv", houses());
+    folder.works("train houses.csv --epochs 2 --out h");
+    assert!(folder.fails(2, "predict h --prompt red").contains("not trained on a text"));
+}
+
+#[test]
+fn a_series_by_its_horizon_alone() {
+    let folder = Folder::new();
+    let mut text = String::from("hour,load\n");
+    for i in 0..600 {
+        text += &format!("{i},{:.4}\n", 20.0 + 5.0 * (i as f64 * 0.26).sin());
+    }
+    folder.write("hourly.csv", text);
+    let told = folder.works("train hourly.csv --target load --horizon 6 --epochs 60 --out m --json");
+    assert!(told.err.contains("30 rows of load") && told.err.contains("if the last value of a window stayed"));
+    let report: serde_json::Value = serde_json::from_str(told.out.trim()).unwrap();
+    assert!(report["model"].as_str().unwrap().starts_with("nlinear 30→6"), "{report}");
+    assert!(report["test"]["r2"].as_f64().unwrap() > 0.95, "{report}");
+    folder.works("eval m hourly.csv");
+    let error = folder.fails(2, "train hourly.csv --target load --model nlinear");
+    assert!(error.contains("nlinear goes on with columns of a series"), "{error}");
+}

@@ -1,6 +1,7 @@
 //! Asking memory for bytes that will be read soon.
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 
 /// Asks for the lines that hold these bytes. A hint: nothing is read, the address may lead anywhere.
 #[inline(always)]
@@ -13,6 +14,33 @@ pub(crate) fn prefetch(start: *const u8, bytes: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (start, bytes);
+}
+
+/// One of several parts that are all alike; found without a division, which would take as long as asking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    n: usize,
+    /// Of the whole, in units of 2⁻³².
+    each: usize,
+}
+
+impl Share {
+    /// The parts of `of`.
+    pub fn first(of: usize) -> Share {
+        Share { n: 0, each: (1usize << 32).div_ceil(of.max(1)) }
+    }
+
+    #[inline(always)]
+    pub fn nth(self, n: usize) -> Share {
+        Share { n, ..self }
+    }
+
+    /// Which of `count` things: less than 2³¹, and all of them in all parts together.
+    #[inline(always)]
+    pub fn of(self, count: usize) -> Range<usize> {
+        let until = |n: usize| (count * (n * self.each) >> 32).min(count);
+        until(self.n)..until(self.n + 1)
+    }
 }
 
 /// Bytes that will be read to fill in the next step's batch; asked for a few at a time between kernels, as all at once would wait
@@ -43,14 +71,33 @@ impl Wanted {
         }
     }
 
-    /// Asks for part `n` of `of`.
-    ///
     /// SAFETY: nobody adds to them meanwhile.
     #[inline]
-    pub unsafe fn ask(&self, n: usize, of: usize) {
+    pub unsafe fn ask(&self, share: Share) {
         let ranges = &*self.ranges.get();
-        for (start, bytes) in &ranges[ranges.len() * n / of..ranges.len() * (n + 1) / of] {
+        for (start, bytes) in &ranges[share.of(ranges.len())] {
             prefetch(*start, *bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_the_whole() {
+        for of in 1..40 {
+            for count in [0, 1, 2, 7, 31, 32, 64, 1000, 4096, 65537, (1 << 31) - 1] {
+                let mut next = 0;
+                for n in 0..of {
+                    let share = Share::first(of).nth(n).of(count);
+                    assert_eq!(share.start, next, "{n} of {of}, {count}");
+                    assert!(share.len() <= count / of + 1);
+                    next = share.end;
+                }
+                assert_eq!(next, count, "{of}");
+            }
         }
     }
 }

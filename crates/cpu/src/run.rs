@@ -13,9 +13,12 @@ use crate::executable::{CpuError, Executable};
 use crate::kernels::Context;
 use crate::memory::Memory;
 use crate::pool::FlushSubnormals;
-use crate::prefetch::Wanted;
+use crate::prefetch::{Share, Wanted};
 use crate::schedule::Schedule;
 use crate::timing::{Doing, Watch};
+
+/// Lines of the next batch that memory is asked for between two waves, unless they have to be more: asking takes time too.
+const AT_ONCE: usize = 16;
 
 /// Whether to take the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -363,7 +366,9 @@ impl Executable {
         let schedule = &self.schedules[threads - 1];
         let waves = self.plan().waves;
         // later on thread 0 may already be feeding the next step but one
-        let asking = if threads == 1 { waves } else { schedule.together };
+        let together = if threads == 1 { waves } else { schedule.together };
+        let lines: usize = schedule.gathers.iter().flatten().map(|part| self.tasks[part.task].lines_ahead()).sum();
+        let asking = together.min(lines.div_ceil(AT_ONCE));
         let mut apart =
             (0..threads).filter(|thread| schedule.apart[*thread]).map(|thread| &self.own[thread - 1]).peekable();
         let may_leave = apart.peek().is_some() && apart.all(Own::can_write);
@@ -374,8 +379,9 @@ impl Executable {
             last: first + most - 1,
             end,
             threads,
-            waves,
+            together,
             asking,
+            shares: [Share::first(waves), Share::first(together), Share::first(asking)],
             may_leave,
             stop: AtomicBool::new(false),
             lead: Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None })),
@@ -425,7 +431,8 @@ impl Executable {
     /// What one thread does in a step. `Stop`: it is the last.
     #[inline(always)]
     fn step(&self, round: &Round, thread: usize, step: u64, watch: &mut Watch) -> Flow {
-        let Round { schedule, seed, end, threads, waves, asking, may_leave, stop, lead, left, .. } = round;
+        let Round { schedule, seed, end, threads, together, asking, may_leave, stop, lead, left, .. } = round;
+        let [all, shared, early] = &round.shares;
         let (barrier, threads, asking, may_leave) = (&self.barrier, *threads, *asking, *may_leave);
         watch.begin();
         if thread == 0 {
@@ -472,14 +479,14 @@ impl Executable {
         for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
             if thread == 0 {
                 // SAFETY: thread 0 feeds.
-                unsafe { self.wanted.ask(n, *waves) };
-            } else if schedule.apart[thread] && n < asking {
+                unsafe { self.wanted.ask(all.nth(n)) };
+            } else if schedule.apart[thread] && n < *together {
                 // SAFETY: fed before the barrier.
-                unsafe { self.wanted.ask(n, asking) };
+                unsafe { self.wanted.ask(shared.nth(n)) };
             }
             for part in schedule.gathers[thread].iter().filter(|_| n < asking) {
                 // SAFETY: the next step's indices were fed before the barrier.
-                unsafe { self.tasks[part.task].ask_ahead(&part.units, n, asking) };
+                unsafe { self.tasks[part.task].ask_ahead(&part.units, early.nth(n)) };
             }
             for part in wave {
                 // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
@@ -537,8 +544,11 @@ struct Round<'a> {
     last: u64,
     end: u64,
     threads: usize,
-    waves: usize,
+    /// Waves that all threads walk before thread 0 may feed the next step but one, and those between which memory is asked.
+    together: usize,
     asking: usize,
+    /// What is asked for in each of all waves, of those together, and of those that ask.
+    shares: [Share; 3],
     may_leave: bool,
     stop: AtomicBool,
     lead: Lead<'a>,

@@ -10,7 +10,7 @@ use crate::parts::sum_in_parts;
 use crate::precision::Halves;
 use crate::product::WORKSPACE;
 use crate::schedule::{Schedule, Team};
-use crate::transposes::{keep_zeros, read_through_transposes};
+use crate::transposes::{keep_zeros, read_through_transposes, write_through_transposes};
 
 /// A plan as a GPU runs it.
 pub struct Scheduled {
@@ -28,10 +28,18 @@ pub struct Chip {
     pub capability: (i32, i32),
 }
 
+impl Chip {
+    /// Blocks can be started as clusters.
+    pub fn has_clusters(self) -> bool {
+        self.capability.0 >= 9
+    }
+}
+
 /// Decides how a GPU runs a plan. `most`: of so many blocks, how many can be started together.
 pub fn schedule(plan: &Plan, chip: Chip, most: &dyn Fn(usize) -> usize, options: Options) -> Scheduled {
     let multiprocessors = chip.multiprocessors;
     let mut plan = read_through_transposes(plan);
+    write_through_transposes(&mut plan);
     keep_zeros(&mut plan);
     // who names a team wants it
     let from = options.library_from.unwrap_or(LARGE_PRODUCT);

@@ -1,6 +1,6 @@
 //! Pass `call_library`: large products leave the processor's arithmetic. Exact ones go to cuBLASLt; in lower precision, ours run on
-//! the matrix units with their epilogues ([`crate::source::tensor`]), and those without, or so large that it matters little, are
-//! cuBLASLt's again, which knows those units best. What ran on the registers of a library's product becomes a loop of its own, and with half precision the
+//! the matrix units with their epilogues ([`crate::source::tensor`]), and those so large that another pass, or a launch, matters little
+//! are cuBLASLt's again, which knows those units best. What ran on the registers of a library's product becomes a loop of its own, and with half precision the
 //! values that such products read and write are stored in 16 bits.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,9 @@ use crate::source::tensor::TensorTile;
 
 /// Arithmetic from which a product is large, unless told otherwise.
 pub const LARGE_PRODUCT: usize = 64 << 20;
-/// … and from which the library is worth another pass over the result.
+/// … and from which the library is worth another pass over the result, or, where there is nothing but a product, a launch of its own.
 const LARGEST: usize = 16 << 30;
+const LARGE_PLAIN: usize = 4 << 30;
 
 /// Who computes a large product.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,7 +83,8 @@ impl Rule {
         }
         let matrices =
             m.deep.is_empty() && m.outer.len() <= 1 && is_matrix(&m.a, m.m, m.k) && is_matrix(&m.b, m.k, m.n);
-        let library = matrices && (self.precision == Precision::Fp32 || is_plain(m) || flops >= LARGEST);
+        let library =
+            matrices && (self.precision == Precision::Fp32 || flops >= if is_plain(m) { LARGE_PLAIN } else { LARGEST });
         let tile = TensorTile::choose(m, self.precision, self.chip).filter(|_| !library);
         tile.map(By::Tensor).or(matrices.then_some(By::Library))
     }
@@ -93,15 +95,18 @@ impl Rule {
             None => parts_of_small(m),
             Some(By::Library) => None,
             Some(By::Tensor(tile)) => {
-                let wanted = (4 * self.chip.multiprocessors / tile.units(m).max(1)).min(m.terms() / LEAST_TERMS);
+                // the blocks of a cluster share a sum already, unless it is very long
+                let least = if tile.split > 1 { tile.split * LONG_PART } else { LEAST_TERMS };
+                let wanted = (4 * self.chip.multiprocessors / tile.units(m).max(1)).min(m.terms() / least);
                 (m.a.row == 1 && wanted > 1).then_some(wanted)
             }
         }
     }
 }
 
-/// Terms of a part, at least.
+/// Terms of a part, at least, and of a block's where a cluster shares a part.
 const LEAST_TERMS: usize = 128;
+const LONG_PART: usize = 2048;
 
 /// One of its axes has neighbours beside each other, and rows or columns do not overlap, as windows do.
 fn is_matrix(o: &Operand, rows: usize, cols: usize) -> bool {

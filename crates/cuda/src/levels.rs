@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::precision::Precision;
 use crate::product::{Library, Product, WORKSPACE};
 use crate::run::Words;
-use crate::schedule::{Cut, Fibre, Schedule, Step};
+use crate::schedule::{Cut, Fibre, Grid, Schedule, Step};
 
 pub struct Levels {
     levels: Vec<Level>,
@@ -63,7 +63,7 @@ impl Levels {
                 let product = Product::new(&library, m, half, precision)?;
                 products.push((product, operands.map(|o| address(layout, o))));
             }
-            let units: usize = fibres.iter().map(|f| f.units()).sum();
+            let units = Grid::of(fibres.iter().filter(|f| f.cut != Cut::Library)).blocks;
             let kernel = (units > 0).then(|| module.kernel(&format!("level{n}"))).transpose()?;
             let shared = fibres.iter().map(|f| stage_bytes(plan, f)).max().unwrap_or(0);
             if let Some(kernel) = kernel.as_ref().filter(|_| shared > 0) {

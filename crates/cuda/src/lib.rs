@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! choice.rs      which of the two ways below a plan goes, and the bytes it takes
-//! transposes.rs  copies of transposed weights are read through
+//! transposes.rs  copies of transposed matrices are read and written through
 //! schedule/      plan → fibres in levels: what a group of threads runs by itself, and where all of them meet
 //! large.rs       large products for cuBLASLt, in 16 bits if asked (precision.rs)
 //! layout.rs      where every buffer lies

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use citius_cuda::{
-    By, Chip, Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Precision, Rule, Schedule, Team, call_library,
-    keep_zeros, read_through_transposes, render,
+    By, Chip, Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Options, Precision, Rule, Schedule, Scheduled, Team,
+    call_library, keep_zeros, read_through_transposes, render,
 };
 use citius_graph::{DType, Graph};
 use citius_nn::{
-    Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, Stem, cross_entropy, forecaster, mlp, mse,
+    Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, Stem, TransformerClassifier, cross_entropy,
+    forecaster, mlp, mse,
 };
 use citius_plan::{Instr, Plan, Work};
 
@@ -65,6 +66,32 @@ fn residual() -> Plan {
     plan
 }
 
+/// A step of a transformer with two layers, as a GPU runs it.
+fn attention(precision: Precision, capability: (i32, i32)) -> Scheduled {
+    let g = Graph::new();
+    let out = TransformerClassifier::default().forward(&g.input_of("x", &[32, 50], DType::I32));
+    let loss = cross_entropy(&out, &g.input_of("y", &[32], DType::I32), 0.0, None);
+    Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+    let plan = citius_plan::compile(&g).unwrap();
+    let chip = Chip { multiprocessors: 132, capability };
+    citius_cuda::schedule(&plan, chip, &|blocks| blocks, Options { precision, ..Options::default() })
+}
+
+#[test]
+fn a_block_attends_for_a_sequence_and_a_head() {
+    let Scheduled { plan, schedule, .. } = attention(Precision::Tf32, (9, 0));
+    let text = Dump(&schedule, &plan).to_string();
+    // scores, softmax, dropout and weighted sum, and back again, in each of two layers
+    assert_eq!(text.matches("128 blocks on matrix units").count(), 4, "{text}");
+    assert!(!text.contains("transpose"), "keys are read and their gradient is written where they are\n{text}");
+    // what is dropped between the linear layers is drawn by the product before
+    assert!(!text.contains("random 3276800"), "{text}");
+    assert!(schedule.levels.len() <= 42, "{}", schedule.levels.len());
+    let exact = attention(Precision::Fp32, (9, 0));
+    let text = Dump(&exact.schedule, &exact.plan).to_string();
+    assert_eq!((text.matches("128 blocks\n").count(), text.matches("matrix units").count()), (4, 0), "{text}");
+}
+
 #[test]
 fn convolutions_go_to_the_matrix_units() {
     let plan = residual();
@@ -88,7 +115,11 @@ fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> Strin
 }
 
 fn rule(precision: Precision) -> Rule {
-    Rule { precision, from: LARGE_PRODUCT, chip: Chip { multiprocessors: 132, capability: (9, 0) } }
+    rule_for(precision, (9, 0))
+}
+
+fn rule_for(precision: Precision, capability: (i32, i32)) -> Rule {
+    Rule { precision, from: LARGE_PRODUCT, chip: Chip { multiprocessors: 132, capability } }
 }
 
 /// Compares with a file beside this one; `UPDATE=1` writes it.
@@ -173,9 +204,18 @@ fn sources_compile() {
                     .unwrap_or_else(|e| panic!("{cell:?} of {width} for {capability:?}: {e}"));
             }
         }
+        for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
+            let Scheduled { plan, schedule, half } = attention(precision, capability);
+            let text = source(&plan, &schedule, &half, false);
+            // sums are shared where there are clusters
+            let shared = precision != Precision::Fp32 && capability >= (9, 0);
+            assert_eq!(text.contains("__cluster_dims__"), shared, "{precision} for {capability:?}");
+            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{precision} for {capability:?}: {e}"));
+        }
         for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16] {
             // none of the convolutions is exact there
-            for large in [&wide, &residual].into_iter().filter_map(|plan| call_library(plan, rule(precision))) {
+            let rule = rule_for(precision, capability);
+            for large in [&wide, &residual].into_iter().filter_map(|plan| call_library(plan, rule)) {
                 let schedule = Schedule::in_levels(&large.plan, &large.products, 132);
                 let text = source(&large.plan, &schedule, &large.half, false);
                 citius_cuda::compile(&text, capability)

@@ -31,6 +31,8 @@ pub enum Target {
     Values { data: Vec<f32>, width: usize },
     /// Class numbers in `0..classes`.
     Classes { data: Vec<i32>, classes: usize },
+    /// A class number in `0..classes` for each of `length` places of a row, such as the tokens that come next.
+    Sequence { data: Vec<i32>, length: usize, classes: usize },
 }
 
 impl Dataset {
@@ -46,11 +48,11 @@ impl Dataset {
         self.features.width()
     }
 
-    /// Values per row the model has to give: the width of the target, or its number of classes.
+    /// Values per row the model has to give, or per place of a row: the width of the target, or its number of classes.
     pub fn outputs(&self) -> usize {
         match &self.target {
             Target::Values { width, .. } => *width,
-            Target::Classes { classes, .. } => *classes,
+            Target::Classes { classes, .. } | Target::Sequence { classes, .. } => *classes,
         }
     }
 
@@ -67,6 +69,9 @@ impl Dataset {
         let target = match &self.target {
             Target::Values { data, width } => Target::Values { data: gather(data, *width, &rows), width: *width },
             Target::Classes { data, classes } => Target::Classes { data: gather(data, 1, &rows), classes: *classes },
+            Target::Sequence { data, length, classes } => {
+                Target::Sequence { data: gather(data, *length, &rows), length: *length, classes: *classes }
+            }
         };
         Dataset { rows: rows.len(), features, target }
     }
@@ -81,6 +86,7 @@ impl Dataset {
         let target = match &self.target {
             Target::Values { data, width } => (data.len(), *width),
             Target::Classes { data, .. } => (data.len(), 1),
+            Target::Sequence { data, length, .. } => (data.len(), *length),
         };
         for (what, (len, width)) in [("features", features), ("target", target)] {
             if self.rows.checked_mul(width) != Some(len) {
@@ -90,14 +96,14 @@ impl Dataset {
                 )));
             }
         }
-        if let Target::Classes { data, classes } = &self.target
-            && let Some(row) = data.iter().position(|c| usize::try_from(*c).map_or(true, |c| c >= *classes))
-        {
-            return Err(DataError::Inconsistent(format!(
-                "row {}: class {} is not one of 0..{classes}",
-                row + 1,
-                data[row]
-            )));
+        let (data, width, classes) = match &self.target {
+            Target::Values { .. } => return Ok(()),
+            Target::Classes { data, classes } => (data, 1, *classes),
+            Target::Sequence { data, length, classes } => (data, *length, *classes),
+        };
+        if let Some(at) = data.iter().position(|c| usize::try_from(*c).map_or(true, |c| c >= classes)) {
+            let (row, class) = (at / width.max(1) + 1, data[at]);
+            return Err(DataError::Inconsistent(format!("row {row}: class {class} is not one of 0..{classes}")));
         }
         Ok(())
     }
@@ -150,6 +156,12 @@ mod tests {
         let tokens = Dataset::new(3, Features::I32 { data: vec![7, 8, 9, 10, 11, 12], width: 2 }, target).unwrap();
         assert_eq!(tokens.select(&[1]).features, Features::I32 { data: vec![9, 10], width: 2 });
         assert_eq!(tokens.width(), 2);
+        let next = Target::Sequence { data: vec![8, 9, 10, 11, 12, 7], length: 2, classes: 13 };
+        let text = Dataset::new(3, tokens.features, next).unwrap();
+        assert_eq!(text.select(&[2]).target, Target::Sequence { data: vec![12, 7], length: 2, classes: 13 });
+        assert_eq!(text.outputs(), 13);
+        let beyond = Target::Sequence { data: vec![8, 9, 10, 11, 13, 7], length: 2, classes: 13 };
+        assert!(Dataset::new(3, text.features, beyond).unwrap_err().to_string().contains("row 3: class 13"));
     }
 
     #[test]

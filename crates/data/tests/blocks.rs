@@ -205,7 +205,9 @@ fn encode_table(table: &Table, preparation: &Preparation) -> (Vec<f32>, Vec<f32>
     let Features::F32 { data: x, .. } = data.features else { panic!() };
     let y = match data.target {
         Target::Values { data, .. } => data,
-        Target::Classes { data, .. } => data.into_iter().map(|class| class as f32).collect(),
+        Target::Classes { data, .. } | Target::Sequence { data, .. } => {
+            data.into_iter().map(|class| class as f32).collect()
+        }
     };
     (x, y)
 }

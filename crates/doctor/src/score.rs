@@ -43,7 +43,9 @@ impl Judge {
         let outputs = lab.predict(&self.train.features, average)?;
         let target = match &self.train.target {
             Target::Values { data, .. } => spread(data),
-            Target::Classes { data, .. } => spread(&data.iter().map(|c| *c as f32).collect::<Vec<_>>()),
+            Target::Classes { data, .. } | Target::Sequence { data, .. } => {
+                spread(&data.iter().map(|c| *c as f32).collect::<Vec<_>>())
+            }
         };
         Ok((spread(&outputs), target))
     }
@@ -94,7 +96,7 @@ pub fn score(outputs: &[f32], target: &Target) -> Score {
             }
             Score { error: (squares / spreads).sqrt(), rarest: 0.0 }
         }
-        Target::Classes { data, classes } => {
+        Target::Classes { data, classes } | Target::Sequence { data, classes, .. } => {
             let width = (*classes).max(1);
             let answers = outputs.chunks_exact(width).map(|row| {
                 let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));

@@ -54,6 +54,7 @@ mod pace;
 mod probes;
 mod scaling;
 pub mod schedules;
+mod vary;
 
 pub use citius_graph::ops::recurrence::Cell;
 pub use citius_graph::{Graph, Tensor};
@@ -70,11 +71,12 @@ pub use layers::{
 pub use learn::{Learned, LearnedParameter, Learning};
 pub use losses::{Loss, Reduction, bce_with_logits, broadcast, cross_entropy, huber, mae, mse, nll};
 pub use models::{
-    Depth, Forecaster, Frame, Gpt, Head, HiddenLayer, LayerMode, LayerNormKind, LeNet, Mixer, Mlp, Network, ResNet,
-    RowShape, Stem, TableNet, TransformerClassifier, Vgg, Vit, forecaster, mlp,
+    Depth, Forecaster, Frame, Gpt, Head, HiddenLayer, LayerMode, LayerNormKind, LeNet, Mixer, Mlp, NLinear, Network,
+    ResNet, ResNet9, RowShape, Stem, TableNet, TransformerClassifier, Vgg, Vit, forecaster, mlp,
 };
 pub use module::Module;
 pub use optim::{Adam, AdamW, Lamb, Lion, Muon, MuonSize, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};
 pub use probes::awake_units;
 pub use scaling::LossScaling;
 pub use schedules::{Plateau, PlateauWatch, Schedule, ScheduleConfig};
+pub use vary::{Vary, vary};

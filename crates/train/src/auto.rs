@@ -4,12 +4,12 @@ use citius_data::Task;
 use citius_nn::schedules::{Cosine, OneCycle};
 use citius_nn::{
     Activation, Adam, AdamW, Clip, Head, Lamb, Lion, Loss, Muon, Network, OptimizerConfig, Reduction, RmsProp,
-    ScheduleConfig, Sgd,
+    RowShape, ScheduleConfig, Sgd, Vary,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
-use crate::problem::{Input, Problem, RowsFrom, count};
+use crate::problem::{Input, Problem, RowsFrom, TEXT_BATCH, count, has_gpu, in_step};
 use crate::{Details, Device, Settings, TrainError, Transfer};
 
 /// One decision, for people: printed in one line.
@@ -54,7 +54,17 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         Input::Images { .. } => true,
         Input::Rows(rows) => matches!(rows.from, RowsFrom::Pictures { .. } | RowsFrom::Cifar),
     };
-    let series = matches!(&problem.input, Input::Rows(rows) if matches!(rows.from, RowsFrom::Series { .. }));
+    let scale = match &problem.input {
+        Input::Rows(rows) => match &rows.from {
+            RowsFrom::Series { scale, .. } => Some(scale),
+            _ => None,
+        },
+        Input::Table { .. } | Input::Images { .. } => None,
+    };
+    let series = scale.is_some();
+    // each column of a window is one to predict, and the other way round
+    let by_itself = scale.is_some_and(|scale| scale.columns == scale.targets);
+    let cifar = matches!(&problem.input, Input::Rows(rows) if matches!(rows.from, RowsFrom::Cifar));
     let digits = matches!(problem.input, Input::Images { .. });
     let convolves = |network: &Network| *network != Network::Mlp;
     let layers = wishes.layers.clone().unwrap_or_default();
@@ -66,9 +76,14 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         (hidden, []) => hidden.clone(),
         (None, layers) => Some(layers.iter().map(|layer| layer.units).collect()),
     };
+    let row = problem.input.row_shape();
     let base = match (&wishes.model, &hidden) {
-        _ if series => Base::series(problem),
+        _ if matches!(row, RowShape::Tokens { .. }) => Base::text(wishes),
+        (Some(Network::Gru { .. } | Network::Lstm { .. }), _) if series => Base::recurrent(problem),
+        (None | Some(Network::Nlinear), None) if by_itself => Base::series(problem),
+        (None, None) if series => Base::recurrent(problem),
         _ if !pictures => Base::table(problem),
+        (Some(Network::Resnet9 { .. }), _) => Base::fast_residual(problem),
         (Some(network), _) if convolves(network) => Base::convolution(problem),
         (None, None) if !digits => Base::convolution(problem),
         _ => Base::pictures(),
@@ -79,12 +94,16 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     };
     let rows = problem.train.rows();
 
-    let row = problem.input.row_shape();
     let network = match (&wishes.model, &hidden) {
         (Some(network), _) => network.clone(),
         (None, Some(_)) => Network::Mlp,
         (None, None) => base.network,
     };
+    if network == Network::Nlinear && !by_itself {
+        let problem =
+            "nlinear goes on with columns of a series, and a row here is something else; use --model mlp or gru";
+        return Err(TrainError::Setting(problem.to_owned()));
+    }
     let hidden = hidden.unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
     let dropout = wishes.dropout.unwrap_or(base.dropout);
@@ -113,7 +132,11 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     };
     let why_schedule = if averages { "an average wants steps that still move" } else { base.why_schedule };
     let validates = problem.validation.is_some();
-    let validate_every = STEPS_PER_VALIDATION.div_ceil(steps.max(1)).clamp(1, epochs.max(1));
+    let validate_every = match base.validations {
+        Some(times) => epochs / times,
+        None => STEPS_PER_VALIDATION.div_ceil(steps.max(1)),
+    }
+    .clamp(1, epochs.max(1));
     let patience = match wishes.patience {
         Some(0) => None,
         Some(patience) => Some(patience),
@@ -152,7 +175,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         optimizer,
         lr,
         schedule,
-        clip: wishes.clip_norm.map(|max_norm| Clip::Norm { max_norm }),
+        clip: wishes.clip_norm.or(base.clip_norm).map(|max_norm| Clip::Norm { max_norm }),
         accumulate: wishes.accumulate.unwrap_or(1),
         precision: wishes.precision.unwrap_or_default(),
         batch_size,
@@ -177,6 +200,11 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
             mode: wishes.mode,
             validation_mode: wishes.validation_mode,
         },
+        augment: match (&wishes.augment, problem.train.resident()) {
+            (Some(told), Some(_)) => in_step(told, row).unwrap_or_default(),
+            (None, Some(_)) if cifar => Base::of_cifar(row),
+            _ => Vec::new(),
+        },
     };
     settings.check(&problem.train.form(), problem.task)?;
 
@@ -194,6 +222,11 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     let parameters = count(settings.parameters(&form) as usize);
     let told = wishes.hidden.is_some() || wishes.layers.is_some() || wishes.model.is_some();
     say("network", format!("{described}, {parameters} parameters"), told, base.why_hidden);
+    if !settings.augment.is_empty() {
+        let ways: Vec<String> = settings.augment.iter().map(Vary::name).collect();
+        let why = "a thing stays what it is; --augment none for none";
+        say("augment", format!("pictures are {}", ways.join(", ")), wishes.augment.is_some(), why);
+    }
     let summed = if settings.details.reduction == Reduction::Sum { ", summed" } else { "" };
     say("loss", format!("{}{summed}", settings.loss.name()), wishes.loss.is_some(), "fits the task");
     let rate = format!("{}, learning rate {}", optimizer_name(&settings), settings.lr);
@@ -233,12 +266,16 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     }
     say("seed", settings.seed.to_string(), wishes.seed.is_some(), "");
     let extras = [
-        settings.clip.map(|clip| ("clipping", format!("{clip:?}"))),
+        settings.clip.map(|clip| match clip {
+            Clip::Norm { max_norm } => ("clipping", format!("gradients of a norm above {max_norm}")),
+            Clip::Value { limit } => ("clipping", format!("gradients beyond {limit}")),
+        }),
         settings.recompute.then(|| ("memory", "blocks are computed again on the way back".to_owned())),
         (settings.accumulate > 1).then(|| ("accumulate", format!("{} steps make one update", settings.accumulate))),
     ];
     for (what, value) in extras.into_iter().flatten().chain(detailed(&settings)) {
-        say(what, value, true, "");
+        let told = what != "clipping" || wishes.clip_norm.is_some();
+        say(what, value, told, "keeps the first steps in bounds");
     }
     choices.extend(transferred);
     Ok((settings, choices))
@@ -262,6 +299,9 @@ struct Base {
     epochs: (usize, usize),
     why_epochs: &'static str,
     average: Option<f64>,
+    clip_norm: Option<f64>,
+    /// In the whole run; as often as they cost little when open.
+    validations: Option<usize>,
 }
 
 impl Base {
@@ -283,6 +323,8 @@ impl Base {
             epochs: (5, 5),
             why_epochs: "enough to pass 97%",
             average: None,
+            clip_norm: None,
+            validations: None,
         }
     }
 
@@ -314,8 +356,73 @@ impl Base {
         }
     }
 
-    /// Windows over a series.
+    /// A residual network that is made to learn small pictures fast.
+    fn fast_residual(problem: &Problem) -> Base {
+        let rows = problem.train.rows();
+        // a last batch of another size would be one more step to compile
+        let even = |batch: &usize| rows.is_multiple_of(*batch);
+        let batch_size = match rows {
+            0..2500 => Base::convolution(problem).batch_size,
+            _ => (200..320).rev().find(even).unwrap_or(256),
+        };
+        Base {
+            optimizer: OptimizerConfig::AdamW(AdamW { weight_decay: 0.05, ..AdamW::default() }),
+            lr: 4e-3,
+            batch_size,
+            why_batch: "large for a GPU, and even where it can be",
+            steps: 800,
+            epochs: (10, 40),
+            why_epochs: "about 800 steps, within 10 to 40 epochs",
+            ..Base::convolution(problem)
+        }
+    }
+
+    /// What leaves a photograph of a thing one of the same thing.
+    fn of_cifar(row: RowShape) -> Vec<Vary> {
+        let RowShape::Picture { width, .. } = row else { return Vec::new() };
+        vec![Vary::Shift { pixels: width / 8 }, Vary::MirrorX { probability: 0.5 }]
+    }
+
+    /// Which token comes next.
+    fn text(wishes: &Wishes) -> Base {
+        let large = wishes.model.is_some() || has_gpu(wishes);
+        let (network, why_hidden) = match large {
+            true => (Network::Gpt { width: 256, heads: 4, layers: 4 }, "tokens are read by a transformer"),
+            false => (Network::Gpt { width: 128, heads: 4, layers: 2 }, "a transformer small enough for a processor"),
+        };
+        Base {
+            network,
+            hidden: Vec::new(),
+            why_hidden,
+            dropout: 0.1,
+            optimizer: OptimizerConfig::AdamW(AdamW { betas: (0.9, 0.99), weight_decay: 0.1, ..AdamW::default() }),
+            lr: 2e-3,
+            why_rate: "a transformer of this size bears it once warm",
+            schedule: ScheduleConfig::OneCycle(OneCycle { pct_start: 0.05, ..OneCycle::default() }),
+            why_schedule: "warms up, and ends with fine steps",
+            batch_size: TEXT_BATCH,
+            why_batch: "windows that differ",
+            steps: 2500,
+            epochs: (1, 1000),
+            why_epochs: "about 2,500 steps",
+            average: None,
+            clip_norm: Some(1.0),
+            validations: Some(8),
+        }
+    }
+
+    /// Windows over a series, each column by itself.
     fn series(problem: &Problem) -> Base {
+        Base {
+            network: Network::Nlinear,
+            why_hidden: "a straight line of the past is hard to beat; see also gru",
+            lr: 1e-3,
+            ..Base::table(problem)
+        }
+    }
+
+    /// Windows over a series, all columns together.
+    fn recurrent(problem: &Problem) -> Base {
         Base {
             network: Network::Gru { hidden: 32, layers: 1 },
             why_hidden: "what came before matters in its order",
@@ -351,6 +458,8 @@ impl Base {
             epochs: (20, 400),
             why_epochs: "about 12,000 steps, within 20 to 400 epochs",
             average: None,
+            clip_norm: None,
+            validations: None,
         }
     }
 }
@@ -361,7 +470,7 @@ fn detailed(settings: &Settings) -> Vec<(&'static str, String)> {
     let starts = inits.iter().map(|(name, init)| format!("{name} {init:?}").to_lowercase());
     let inits = [format!("{init:?}").to_lowercase()].into_iter().chain(starts).collect::<Vec<_>>().join(", ");
     let lines = [
-        (inits != "default").then(|| ("start", inits)),
+        (inits != "default").then_some(("start", inits)),
         (*head != Head::None).then(|| ("head", head.name().to_owned())),
         broadcast.then(|| ("broadcast", "each prediction against all targets".to_owned())),
         (!detach.is_empty()).then(|| ("detached", detach.join(", "))),

@@ -221,6 +221,7 @@ pub(crate) mod tests {
             recompute: false,
             swa: None,
             details: Default::default(),
+            augment: Vec::new(),
         }
     }
 

@@ -104,7 +104,7 @@ impl<'a> Fit<'a> {
     ) -> Result<Fit<'a>, TrainError> {
         let began = Instant::now();
         let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
-        let mut predictor = Predictor::new(model, data.train.width(), machine.cpu)?;
+        let mut predictor = Predictor::new(model, settings.row_of(data.train.width()), machine.cpu)?;
         if let Some(mode) = settings.details.validation_mode {
             predictor = predictor.in_mode(mode.into());
         }

@@ -46,7 +46,7 @@ impl<'a> Lab<'a> {
         let inputs = tables_of(data);
         let names = plan.outputs.iter().map(|(name, _)| name.clone()).collect();
         let engine = Engine::new(vec![plan], settings.seed, &inputs, Machine::from(cpu))?;
-        let predictor = Predictor::new(model()?, form.width, cpu)?;
+        let predictor = Predictor::new(model()?, settings.row_of(form.width), cpu)?;
         Ok(Lab { engine, inputs, predictor, names, batch, step: 0 })
     }
 
@@ -139,6 +139,7 @@ impl Material {
         let mut target = match form.target {
             TargetForm::Values(width) => Target::Values { data: Vec::new(), width },
             TargetForm::Classes(classes) => Target::Classes { data: Vec::new(), classes },
+            TargetForm::Sequence { length, classes } => Target::Sequence { data: Vec::new(), length, classes },
             TargetForm::Shares(_) => return Ok(None),
         };
         let wanted = rows.min(form.rows);
@@ -157,7 +158,9 @@ impl Material {
             }
             match (&mut target, y) {
                 (Target::Values { data, .. }, FieldRef::F32(more)) => data.extend_from_slice(more),
-                (Target::Classes { data, .. }, FieldRef::I32(more)) => data.extend_from_slice(more),
+                (Target::Classes { data, .. } | Target::Sequence { data, .. }, FieldRef::I32(more)) => {
+                    data.extend_from_slice(more)
+                }
                 _ => return Ok(None),
             }
         }

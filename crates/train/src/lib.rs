@@ -19,6 +19,7 @@
 //! run.rs         a whole run: fit, refit, judge, save, resume
 //! pretrained.rs  weights of another program, by name
 //! predictor.rs   outputs of a model in large batches
+//! writer.rs      a text that a model goes on with
 //! metrics.rs     how good they are
 //! events.rs      what happens, for whoever listens
 //! report.rs      what it came to
@@ -58,6 +59,7 @@ mod transfer;
 mod trial;
 mod walk;
 mod weights;
+mod writer;
 
 pub use citius_cuda::Precision;
 pub use citius_data::LoaderReport;
@@ -88,3 +90,4 @@ pub use run::{RunOptions, Training};
 pub use settings::{Details, Settings};
 pub use step::{Arrival, Forward, plan_step, plan_watched_step};
 pub use transfer::{Rate, Transfer};
+pub use writer::{Sampling, Writer};

@@ -63,6 +63,8 @@ pub enum TargetForm {
     Classes(usize),
     /// The share of each of so many classes.
     Shares(usize),
+    /// One of so many classes at each place of a row.
+    Sequence { length: usize, classes: usize },
 }
 
 impl Material {
@@ -115,7 +117,10 @@ impl Loaded {
             Kind::F32 if !y.labels.is_empty() => TargetForm::Shares(y.width()),
             Kind::F32 => TargetForm::Values(y.width()),
             Kind::I32 if y.shape.is_empty() && !y.labels.is_empty() => TargetForm::Classes(y.labels.len()),
-            Kind::I32 | Kind::U8 => return Err(wrong("its target is neither numbers nor a class")),
+            Kind::I32 if y.shape.len() == 1 && !y.labels.is_empty() => {
+                TargetForm::Sequence { length: y.width(), classes: y.labels.len() }
+            }
+            Kind::I32 | Kind::U8 => return Err(wrong("its target is neither numbers nor classes")),
         };
         let form = Form { rows: rows as usize, width: x.width(), features, target };
         Ok(Loaded { feed, form, options })
@@ -136,11 +141,13 @@ impl Loaded {
 }
 
 impl Form {
-    /// Values per row the model has to give.
+    /// Values the model has to give per row, or per place of a row.
     pub fn outputs(&self) -> usize {
         match self.target {
             TargetForm::Values(width) => width,
-            TargetForm::Classes(classes) | TargetForm::Shares(classes) => classes,
+            TargetForm::Classes(classes) | TargetForm::Shares(classes) | TargetForm::Sequence { classes, .. } => {
+                classes
+            }
         }
     }
 
@@ -162,6 +169,7 @@ impl From<&Dataset> for Form {
             target: match &data.target {
                 Target::Values { width, .. } => TargetForm::Values(*width),
                 Target::Classes { classes, .. } => TargetForm::Classes(*classes),
+                Target::Sequence { length, classes, .. } => TargetForm::Sequence { length: *length, classes: *classes },
             },
         }
     }

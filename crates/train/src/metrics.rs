@@ -53,7 +53,9 @@ impl Metrics {
         binary: bool,
     ) -> Metrics {
         let mut metrics = match target {
-            Target::Classes { data, classes } => of_classes(scores, data, *classes),
+            Target::Classes { data, classes } | Target::Sequence { data, classes, .. } => {
+                of_classes(scores, data, *classes)
+            }
             Target::Values { data, .. } if binary => of_binary(scores, data),
             Target::Values { data, .. } => of_regression(outputs, data, scale.1),
         };
@@ -81,10 +83,10 @@ impl Settings {
     /// Metrics of a network's outputs, whatever its head.
     pub fn measure(&self, outputs: &[f32], target: &Target, scale: (f64, f64)) -> Metrics {
         let binary = match target {
-            Target::Classes { .. } => false,
+            Target::Classes { .. } | Target::Sequence { .. } => false,
             Target::Values { data, .. } => is_binary(data, &self.loss, scale),
         };
-        let of_classes = binary || matches!(target, Target::Classes { .. });
+        let of_classes = binary || !matches!(target, Target::Values { .. });
         Metrics::measured(outputs, &self.scores(outputs, of_classes), target, &self.loss, scale, binary)
     }
 
@@ -179,7 +181,7 @@ fn of_classes(logits: &[f32], classes: &[i32], width: usize) -> Metrics {
 /// The training loss, as `citius_nn` defines it.
 fn loss_of(outputs: &[f32], target: &Target, loss: &Loss) -> f64 {
     match target {
-        Target::Classes { data, classes } => match loss {
+        Target::Classes { data, classes } | Target::Sequence { data, classes, .. } => match loss {
             Loss::CrossEntropy { label_smoothing, class_weights } => {
                 cross_entropy(outputs, data, *classes, *label_smoothing, class_weights.as_deref())
             }

@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use citius_cpu::Options;
+use citius_data::source::Vocabulary;
 use citius_data::{Dataset, Features, Table, Task, image_dataset, mnist_dir, read_images};
 use citius_graph::{Graph, LeafKind, Mode};
-use citius_nn::{Activation, Head, Module, Network, mlp};
+use citius_nn::{Activation, Head, Module, Network, RowShape, mlp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::metrics::{likeliest, sigmoid, softmax};
 use crate::predictor::Predictor;
-use crate::problem::{Input, Problem};
+use crate::problem::{Input, Problem, RowsFrom};
 use crate::report::Report;
 use crate::tensors::Tensors;
-use crate::{Choice, Device, Metrics, Settings, TrainError, files};
+use crate::{Choice, Device, Metrics, Sampling, Settings, TrainError, Writer, files};
 
 const FORMAT: &str = "citius-model";
 const VERSION: u64 = 1;
@@ -106,9 +107,9 @@ pub(crate) fn save(
 }
 
 /// Numbers that a model is saved with, found by tracing it: nothing of their size is taken.
-pub(crate) fn weights_of(model: &dyn Module, inputs: usize) -> u128 {
+pub(crate) fn weights_of(model: &dyn Module, row: RowShape) -> u128 {
     let g = Graph::with_mode(Mode::Eval);
-    model.forward(&g.input("x", &[2, inputs])); // one row alone has no variance
+    model.forward(&row.input(&g, 2)); // one row alone has no variance
     let kept = g.leaves().into_iter().filter(|l| l.kind != LeafKind::Input);
     kept.map(|l| g.tensor(l.node).elements() as u128).sum()
 }
@@ -146,7 +147,8 @@ impl SavedModel {
                 card.settings.model_for(Device::Cpu, inputs, outputs)?
             }
         };
-        let needed = weights_of(model.as_ref(), inputs);
+        let row = card.settings.row_of(inputs);
+        let needed = weights_of(model.as_ref(), row);
         if needed != stored as u128 {
             let problem = format!("holds {stored} weights, the network in model.json has {needed}");
             return Err(TrainError::saved(&weights, problem, AGAIN));
@@ -154,7 +156,7 @@ impl SavedModel {
         if tensors.checksum() != card.checksum {
             return Err(TrainError::saved(&weights, "is not the one that model.json describes", AGAIN));
         }
-        let mut predictor = Predictor::new(model, inputs, options)?;
+        let mut predictor = Predictor::new(model, row, options)?;
         for name in predictor.parameters() {
             let expected = predictor.weights().user_view(&name).map(|(shape, _)| shape);
             let found = tensors.by_name.get(&name);
@@ -176,6 +178,29 @@ impl SavedModel {
 
     pub fn task(&self) -> Task {
         self.card.input.task()
+    }
+
+    /// Of a model that says which token comes next at every place.
+    pub fn vocabulary(&self) -> Option<&Vocabulary> {
+        match &self.card.input {
+            Input::Rows(rows) => match &rows.from {
+                RowsFrom::Tokens { vocabulary, .. } => Some(vocabulary),
+                _ => None,
+            },
+            Input::Table { .. } | Input::Images { .. } => None,
+        }
+    }
+
+    /// Goes on with a text.
+    pub fn writer(&mut self, prompt: &str, sampling: Sampling) -> Result<Writer<'_>, TrainError> {
+        let Some(vocabulary) = self.vocabulary() else {
+            return Err(TrainError::Setting("the model was not trained to go on with a text".into()));
+        };
+        let unknown =
+            |c: char| TrainError::Setting(format!("the model has never seen the character {c:?}; leave it out"));
+        let tokens = vocabulary.encode(prompt).map_err(unknown)?;
+        let size = (self.card.input.width(), self.card.input.outputs());
+        Writer::new(&mut self.predictor, size, tokens, sampling)
     }
 
     /// Answers for the rows of a file, and remarks about how it differs from the training data.

@@ -5,14 +5,15 @@ use std::thread::available_parallelism;
 use citius_cpu::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs, Slots};
 use citius_data::Features;
 use citius_graph::{DType, Graph, LeafKind, Mode};
-use citius_nn::Module;
+use citius_nn::{Module, RowShape};
 use citius_plan::compile;
 
 use crate::TrainError;
 use crate::material::FeatureForm;
 
-/// Rows computed together; what is left over at the end has a plan of its own.
+/// Rows computed together, fewer where a row has many tokens; what is left over at the end has a plan of its own.
 const BATCH: usize = 1024;
+const TOKENS: usize = 1 << 14;
 /// Multiply-adds in a call below which one thread is fastest.
 const ONE_THREAD: usize = 1 << 24;
 
@@ -37,10 +38,19 @@ struct Batch {
 
 impl Predictor {
     /// Weights are those of initialisation until set.
-    pub fn new(model: Box<dyn Module>, width: usize, options: Options) -> Result<Predictor, TrainError> {
+    pub fn new(model: Box<dyn Module>, row: RowShape, options: Options) -> Result<Predictor, TrainError> {
         let mut predictor = Predictor { model, options, memory: Memory::new(0), mode: Mode::Eval, batches: Vec::new() };
+        let width = row.elements();
         // two rows, so that every parameter is known: one alone has no variance
-        predictor.batch(2, &Features::F32 { data: vec![0.0; 2 * width], width })?;
+        predictor.batch(
+            2,
+            &match row {
+                RowShape::Tokens { .. } => Features::I32 { data: vec![0; 2 * width], width },
+                RowShape::Flat { .. } | RowShape::Picture { .. } | RowShape::Series { .. } => {
+                    Features::F32 { data: vec![0.0; 2 * width], width }
+                }
+            },
+        )?;
         Ok(predictor)
     }
 
@@ -79,10 +89,14 @@ impl Predictor {
             Features::U8 { data, .. } => data.len() / width,
             Features::I32 { data, .. } => data.len() / width,
         };
+        let most = match features {
+            Features::I32 { .. } => (TOKENS / width).clamp(1, BATCH),
+            Features::F32 { .. } | Features::U8 { .. } => BATCH,
+        };
         let mut outputs = Vec::new();
         let mut start = 0;
         while start < rows {
-            let count = BATCH.min(rows - start);
+            let count = most.min(rows - start);
             let at = self.batch(count, features)?;
             let Batch { executable, output, .. } = &mut self.batches[at];
             let range = start * width..(start + count) * width;

@@ -111,6 +111,7 @@ fn of_target(form: &Form) -> (DType, usize) {
     match form.target {
         TargetForm::Values(width) | TargetForm::Shares(width) => (DType::F32, width),
         TargetForm::Classes(_) => (DType::I32, 1),
+        TargetForm::Sequence { length, .. } => (DType::I32, length),
     }
 }
 
@@ -247,7 +248,9 @@ fn gather_alone(form: &Form, batch: usize) -> Result<Plan, TrainError> {
     let x = g.input_of(INPUT, &[form.rows, width], x_type).gather_rows(&rows);
     let y = match form.target {
         TargetForm::Classes(_) => g.input_of(TARGET, &[form.rows], y_type),
-        TargetForm::Values(_) | TargetForm::Shares(_) => g.input_of(TARGET, &[form.rows, outputs], y_type),
+        TargetForm::Values(_) | TargetForm::Shares(_) | TargetForm::Sequence { .. } => {
+            g.input_of(TARGET, &[form.rows, outputs], y_type)
+        }
     };
     let x = match form.features {
         FeatureForm::Bytes(scale, shift) => x.to_f32() * scale as f64 + shift as f64,

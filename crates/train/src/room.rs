@@ -93,7 +93,7 @@ fn is_large(settings: &Settings, material: &Material, free: usize) -> Result<boo
     let form = material.form();
     let model = settings.model_for(Device::Cpu, form.width, form.outputs())?;
     let g = Graph::with_mode(Mode::Eval);
-    model.forward(&g.input("x", &[2, form.width])); // one row alone has no variance
+    model.forward(&settings.row_of(form.width).input(&g, 2)); // one row alone has no variance
     let values: u128 = g.nodes().iter().map(|node| node.shape.elements() as u128).sum();
     Ok(values * 2 * settings.batch_size.min(form.rows) as u128 > free as u128 / 2)
 }

@@ -498,7 +498,7 @@ impl Run<'_> {
         };
         let train = match state.search.is_some() && judge {
             true => measure(problem.all_rows().as_ref())?,
-            false => match problem.train.resident() {
+            false => match problem.train.resident().filter(|_| self.settings.augment.is_empty()) {
                 Some(train) => measure(Some(train))?,
                 // another pass for a number that is near the last epoch's loss would be dear
                 None => Metrics { loss: p.epoch_losses.last().copied(), ..Metrics::default() },

@@ -4,7 +4,7 @@ use citius_cuda::Precision;
 use citius_data::Task;
 use citius_nn::{
     Activation, Clip, Frame, Head, HiddenLayer, LayerMode, Loss, Module, Network, OptimizerConfig, Reduction, RowShape,
-    ScheduleConfig, WeightInit,
+    ScheduleConfig, Vary, WeightInit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,9 @@ pub struct Settings {
     /// The share of a run after which the plain average of the weights begins that is used in place of the weights themselves.
     #[serde(default)]
     pub swa: Option<f64>,
+    /// How the step varies the pictures it learns from, anew each time.
+    #[serde(default)]
+    pub augment: Vec<Vary>,
     /// What is rarely told.
     #[serde(default, skip_serializing_if = "is_default")]
     pub details: Details,
@@ -108,7 +111,7 @@ impl Settings {
     /// The network for these inputs and outputs, stored as it suits the device.
     pub fn model_for(&self, device: Device, inputs: usize, outputs: usize) -> Result<Box<dyn Module>, TrainError> {
         let frame = Frame {
-            row: self.row.unwrap_or(RowShape::Flat { width: inputs }),
+            row: self.row_of(inputs),
             outputs,
             hidden: self.hidden.clone(),
             activation: self.activation,
@@ -120,6 +123,11 @@ impl Settings {
             whole: matches!(device, Device::Cuda(_)),
         };
         self.network.build(&frame).map_err(TrainError::Setting)
+    }
+
+    /// What a row of so many inputs is to the network.
+    pub(crate) fn row_of(&self, inputs: usize) -> RowShape {
+        self.row.unwrap_or(RowShape::Flat { width: inputs })
     }
 
     /// Layer sizes from input to output.
@@ -164,11 +172,16 @@ impl Settings {
             return wrong("broadcast is for one number to predict, [n,1] against [n]; leave it out".into());
         }
         match (&self.loss, data.target) {
-            (Loss::CrossEntropy { .. }, TargetForm::Classes(_) | TargetForm::Shares(_)) => Ok(()),
+            (
+                Loss::CrossEntropy { .. },
+                TargetForm::Classes(_) | TargetForm::Shares(_) | TargetForm::Sequence { .. },
+            ) => Ok(()),
             (Loss::Nll, TargetForm::Classes(_)) => Ok(()),
             (Loss::Bce { .. }, TargetForm::Values(_)) if task == Task::Binary => Ok(()),
             // numbers against numbers: 0 and 1 for two classes, one of them 1 for several
-            (Loss::Mse | Loss::Mae | Loss::Huber { .. }, _) => Ok(()),
+            (Loss::Mse | Loss::Mae | Loss::Huber { .. }, target) if !matches!(target, TargetForm::Sequence { .. }) => {
+                Ok(())
+            }
             (Loss::CrossEntropy { .. } | Loss::Bce { .. }, _) if self.details.misfit => Ok(()),
             (loss, _) => {
                 let fitting = match task {
@@ -217,7 +230,7 @@ impl Settings {
         let sizes = self.sizes(data.width, data.outputs());
         match self.model_for(Device::Cpu, data.width, data.outputs()) {
             Ok(model) if self.network != Network::Mlp || !self.details.layers.is_empty() => {
-                weights_of(model.as_ref(), data.width)
+                weights_of(model.as_ref(), self.row_of(data.width))
             }
             _ => sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum(),
         }

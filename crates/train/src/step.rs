@@ -4,7 +4,7 @@ use citius_cpu::Inputs;
 use citius_cuda::Precision;
 use citius_data::{Dataset, Features, Target};
 use citius_graph::{DType, Graph, Init, Mode, Names, NodeId, Tensor};
-use citius_nn::{Learning, Loss, LossScaling, Module, broadcast};
+use citius_nn::{Learning, Loss, LossScaling, Module, RowShape, broadcast, vary};
 use citius_plan::{Plan, compile};
 
 use crate::material::{FeatureForm, Form, TargetForm};
@@ -63,6 +63,14 @@ pub fn plan_watched_step(
     };
     let x = match form.features {
         FeatureForm::Numbers => input("x", Some(form.width), DType::F32),
+        FeatureForm::Bytes(scale, shift) if !settings.augment.is_empty() => {
+            let pixels = input("x", Some(form.width), DType::U8).to_f32();
+            let Some(RowShape::Picture { channels, height, width }) = settings.row else {
+                return Err(TrainError::Setting("augment is for pictures; leave it out".into()));
+            };
+            let pictures = pixels.reshape(&[batch, channels, height, width]);
+            vary(&pictures, &settings.augment, (scale as f64, shift as f64)).reshape(&[batch, form.width])
+        }
         // in this order: the planner folds it into the gather
         FeatureForm::Bytes(scale, shift) => {
             input("x", Some(form.width), DType::U8).to_f32() * scale as f64 + shift as f64
@@ -72,6 +80,7 @@ pub fn plan_watched_step(
     let y = match form.target {
         TargetForm::Values(width) | TargetForm::Shares(width) => input("y", Some(width), DType::F32),
         TargetForm::Classes(_) => input("y", None, DType::I32),
+        TargetForm::Sequence { length, .. } => input("y", Some(length), DType::I32),
     };
     let prediction = {
         let _mode = settings.details.mode.map(|mode| g.in_mode(mode.into()));
@@ -108,6 +117,11 @@ pub fn plan_watched_step(
 
 /// The loss that the settings ask for. Losses of numbers see a class as 1 in its place and 0 in the others.
 fn loss_of(settings: &Settings, mut prediction: Tensor, mut target: Tensor, form: TargetForm) -> Tensor {
+    if let TargetForm::Sequence { length, classes } = form {
+        // each place of a row is judged like a row
+        let places = target.dims()[0] * length;
+        (prediction, target) = (prediction.reshape(&[places, classes]), target.reshape(&[places]));
+    }
     let of_classes = matches!(settings.loss, Loss::CrossEntropy { .. } | Loss::Nll);
     if let (TargetForm::Classes(classes), false) = (form, of_classes) {
         let rows = target.dims()[0];
@@ -247,6 +261,6 @@ pub(crate) fn tables_of(data: &Dataset) -> Inputs<'_> {
     };
     match &data.target {
         Target::Values { data, .. } => inputs.f32("y", data),
-        Target::Classes { data, .. } => inputs.i32("y", data),
+        Target::Classes { data, .. } | Target::Sequence { data, .. } => inputs.i32("y", data),
     }
 }

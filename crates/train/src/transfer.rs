@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use citius_cpu::Memory;
 use citius_graph::{Graph, LeafKind, Mode, Names};
-use citius_nn::Module;
+use citius_nn::{Module, RowShape};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
@@ -177,7 +177,7 @@ impl Anatomy {
     fn of(settings: &Settings, form: &Form) -> Result<Anatomy, TrainError> {
         let build = |outputs: usize| {
             let model = settings.model_for(Device::Cpu, form.width, outputs)?;
-            Ok::<_, TrainError>(shapes_of(model.as_ref(), form.width))
+            Ok::<_, TrainError>(shapes_of(model.as_ref(), settings.row_of(form.width)))
         };
         let (shapes, larger) = (build(form.outputs())?, build(form.outputs() + 1)?);
         let follows = |name: &&String| larger.get(*name) != shapes.get(*name);
@@ -187,9 +187,9 @@ impl Anatomy {
 }
 
 /// Shapes of a model's tensors as the user sees them, found by tracing it.
-fn shapes_of(model: &dyn Module, inputs: usize) -> BTreeMap<String, Vec<usize>> {
+fn shapes_of(model: &dyn Module, row: RowShape) -> BTreeMap<String, Vec<usize>> {
     let g = Graph::with_mode(Mode::Eval);
-    model.forward(&g.input("x", &[2, inputs])); // one row alone has no variance
+    model.forward(&row.input(&g, 2)); // one row alone has no variance
     let kept = g.leaves().into_iter().filter(|leaf| leaf.kind != LeafKind::Input);
     let seen = kept.map(|leaf| {
         let shape = g.tensor(leaf.node).shape();

@@ -301,6 +301,11 @@ fn training_step(
     let loss = match &data.target {
         Target::Values { width, .. } => mse(&output, &input("y", Some(*width), DType::F32)),
         Target::Classes { .. } => cross_entropy(&output, &input("y", None, DType::I32), 0.0, None),
+        Target::Sequence { length, classes, .. } => {
+            let places = output.elements() / classes.max(&1);
+            let y = input("y", Some(*length), DType::I32).reshape(&[places]);
+            cross_entropy(&output.reshape(&[places, *classes]), &y, 0.0, None)
+        }
     };
     Learning::new(Adam::default(), workload.rate()).record(&loss).map_err(|e| e.to_string())?;
     citius_plan::compile(&g).map_err(|e| e.to_string())
@@ -315,7 +320,7 @@ fn bound(data: &Dataset) -> Inputs<'_> {
     };
     match &data.target {
         Target::Values { data, .. } => inputs.f32("y", data),
-        Target::Classes { data, .. } => inputs.i32("y", data),
+        Target::Classes { data, .. } | Target::Sequence { data, .. } => inputs.i32("y", data),
     }
 }
 

@@ -7,7 +7,7 @@ use citius_graph::DType;
 use citius_plan::{Call, Gather, Plan, Work};
 
 use crate::isa::Isa;
-use crate::prefetch::prefetch;
+use crate::prefetch::{Share, prefetch};
 
 /// Tables of more than this together do not stay in the cache by themselves: each pushes out the others.
 const PREFETCH_FROM: usize = 1 << 19;
@@ -178,19 +178,24 @@ impl GatherTask {
         if index < self.work.table_rows { index } else { 0 }
     }
 
+    /// See [`crate::kernels::Task::lines_ahead`].
+    pub fn lines_ahead(&self) -> usize {
+        if self.prefetch { self.work.rows * (1 + self.work.width * self.from.bytes() / 64) } else { 0 }
+    }
+
     /// Asks memory for what these units will read in the next step: part `n` of `of`. A few lines at a time, between kernels:
     /// all at once would wait for the processor's few outstanding misses.
     ///
     /// SAFETY: as `Task::run`; the next batch's indices are complete.
-    pub unsafe fn ask_ahead(&self, units: &Range<usize>, n: usize, of: usize) {
+    pub unsafe fn ask_ahead(&self, units: &Range<usize>, share: Share) {
         if !self.prefetch {
             return;
         }
         let row_bytes = self.work.width * self.from.bytes();
         let first = units.start * self.rows_per_unit;
         let rows = (units.end * self.rows_per_unit).min(self.work.rows) - first;
-        for r in first + rows * n / of..first + rows * (n + 1) / of {
-            let ahead = *self.next.add(r) as usize;
+        for r in share.of(rows) {
+            let ahead = *self.next.add(first + r) as usize;
             if ahead < self.work.table_rows {
                 prefetch(self.table.wrapping_add(ahead * row_bytes), row_bytes);
             }

@@ -24,6 +24,7 @@ use citius_plan::{Call, Plan, Work};
 
 use crate::halves::Halves;
 use crate::isa::Isa;
+use crate::prefetch::Share;
 
 /// What a step is keyed by.
 pub struct Context {
@@ -162,15 +163,25 @@ impl Task {
         }
     }
 
-    /// Between waves: lets a gather ask for part `n` of `of` of what these units will read in the next step.
+    /// Between waves: lets a gather ask for a share of what these units will read in the next step.
     ///
     /// SAFETY: as [`Task::run`].
-    pub unsafe fn ask_ahead(&self, units: &Range<usize>, n: usize, of: usize) {
+    pub unsafe fn ask_ahead(&self, units: &Range<usize>, share: Share) {
         match self {
-            Task::Gather(t) => t.ask_ahead(units, n, of),
+            Task::Gather(t) => t.ask_ahead(units, share),
             #[cfg(target_arch = "x86_64")]
-            Task::Enter(t) => t.ask_ahead(units, n, of),
+            Task::Enter(t) => t.ask_ahead(units, share),
             _ => {}
+        }
+    }
+
+    /// Lines of memory that [`Task::ask_ahead`] asks for in all.
+    pub fn lines_ahead(&self) -> usize {
+        match self {
+            Task::Gather(t) => t.lines_ahead(),
+            #[cfg(target_arch = "x86_64")]
+            Task::Enter(t) => t.lines_ahead(),
+            _ => 0,
         }
     }
 

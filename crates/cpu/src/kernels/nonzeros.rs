@@ -19,7 +19,7 @@ use citius_plan::{BufferId, Call, Instr, Loop, MOST_OPERANDS, Matmul, Plan, Work
 
 use crate::isa::Isa;
 use crate::memory::Aligned;
-use crate::prefetch::prefetch;
+use crate::prefetch::{Share, prefetch};
 use crate::x86::nonzeros::{Args, CHUNK, LIST, NonzerosKernel, PANEL, Side, lists_of};
 
 /// Columns taken together when a batch is listed: a cache line of bytes.
@@ -340,10 +340,15 @@ impl EnterTask {
         if index < self.from.table_rows { index } else { 0 }
     }
 
+    /// See [`crate::kernels::Task::lines_ahead`].
+    pub fn lines_ahead(&self) -> usize {
+        self.from.rows * (1 + self.from.width / 64)
+    }
+
     /// Asks memory for what these units will read in the next step: part `n` of `of`.
     ///
     /// SAFETY: as `Task::run`; the next batch's indices are complete.
-    pub unsafe fn ask_ahead(&self, units: &Range<usize>, n: usize, of: usize) {
+    pub unsafe fn ask_ahead(&self, units: &Range<usize>, share: Share) {
         if self.next.is_null() || units.is_empty() {
             return;
         }
@@ -356,8 +361,8 @@ impl EnterTask {
         };
         let first = chunks.start * CHUNK;
         let rows = (chunks.end * CHUNK).min(self.from.rows) - first;
-        for r in first + rows * n / of..first + rows * (n + 1) / of {
-            let ahead = *self.next.add(r) as usize;
+        for r in share.of(rows) {
+            let ahead = *self.next.add(first + r) as usize;
             if ahead < self.from.table_rows {
                 prefetch(self.table.wrapping_add(ahead * self.from.width + columns.start), columns.len());
             }

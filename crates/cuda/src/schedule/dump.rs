@@ -35,6 +35,8 @@ fn write_fibre(f: &mut fmt::Formatter, fibre: &Fibre, plan: &Plan) -> fmt::Resul
         Cut::Rows { rows, per_unit } => format!("{rows} rows in {} units", rows.div_ceil(per_unit)),
         Cut::Tiles { tile, units } => format!("{units} tiles of {}×{}", tile.rows, tile.cols),
         Cut::Tensor { tile, units } => format!("{units} tiles of {}×{} on matrix units", tile.rows, tile.cols),
+        Cut::Blocks { count, on_units: false } => format!("{count} blocks"),
+        Cut::Blocks { count, on_units: true } => format!("{count} blocks on matrix units"),
         Cut::Own { units } => format!("{units} units"),
         Cut::Library => "cuBLASLt".to_owned(),
     };

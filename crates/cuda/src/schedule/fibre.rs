@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use citius_plan::{BufferId, Matmul, Plan, Work};
+use citius_plan::{BufferId, Matmul, Nest, Plan, Work};
 
-use super::reach::{Rows, rows, stretches};
+use super::reach::{Rows, block_stretches, rows, stretches};
 use super::units::Cut;
 use super::{Step, folded, shares_a_fold};
+use crate::source::matmul::is_flat;
 
 /// Bytes of a product's right side that every block may read for its own rows; more is better shared between tiles.
 const SMALL_RIGHT_SIDE: usize = 48 << 10;
+/// Elements of a product that one group computes for an outer index, at most.
+const MOST_OF_BLOCK: usize = 64 << 6;
 
 /// Calls that one block runs after each other on the same rows.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct Fibre {
     pub steps: Vec<Step>,
     /// 0: cut in a way of its own, and alone.
     pub rows: usize,
+    /// A row is one of the products' outer indices, with all rows of it that loops have.
+    pub blocks: bool,
     pub cut: Cut,
 }
 
@@ -27,8 +32,9 @@ impl Fibre {
 }
 
 /// Fibres in levels. A step comes after every earlier one that touches what it writes, or writes what it touches.
-pub fn form_fibres(plan: &Plan, steps: &[Step], alone: &BTreeSet<usize>) -> Vec<Vec<Fibre>> {
-    let mut forming = Forming { plan, steps, alone, fibres: Vec::new(), at: vec![0; steps.len()] };
+/// `blocks`: small products with outer indices may be taken together with what runs on the same indices.
+pub fn form_fibres(plan: &Plan, steps: &[Step], alone: &BTreeSet<usize>, blocks: bool) -> Vec<Vec<Fibre>> {
+    let mut forming = Forming { plan, steps, alone, blocks, fibres: Vec::new(), at: vec![0; steps.len()] };
     for i in 0..steps.len() {
         forming.place(i);
     }
@@ -36,7 +42,7 @@ pub fn form_fibres(plan: &Plan, steps: &[Step], alone: &BTreeSet<usize>) -> Vec<
     let mut levels = vec![Vec::new(); depth];
     for f in forming.fibres.into_iter().flatten() {
         let steps = f.members.iter().map(|&i| steps[i]).collect();
-        levels[f.level].push(Fibre { steps, rows: f.rows, cut: Cut::default() });
+        levels[f.level].push(Fibre { steps, rows: f.rows, blocks: f.blocks, cut: Cut::default() });
     }
     levels
 }
@@ -46,6 +52,7 @@ struct Forming<'a> {
     steps: &'a [Step],
     /// Calls that keep to themselves.
     alone: &'a BTreeSet<usize>,
+    blocks: bool,
     /// `None` where one was merged into another.
     fibres: Vec<Option<Forming1>>,
     /// The fibre of each step placed so far.
@@ -56,6 +63,7 @@ struct Forming1 {
     level: usize,
     members: Vec<usize>,
     rows: usize,
+    blocks: bool,
 }
 
 impl Forming<'_> {
@@ -86,7 +94,13 @@ impl Forming<'_> {
             Some(host) => self.join(i, host),
             None => {
                 self.at[i] = self.fibres.len();
-                self.fibres.push(Some(Forming1 { level, members: vec![i], rows: if alone { 0 } else { count } }));
+                let rows = if alone { 0 } else { count };
+                self.fibres.push(Some(Forming1 {
+                    level,
+                    members: vec![i],
+                    rows,
+                    blocks: self.own_blocks(i).is_some(),
+                }));
             }
         }
     }
@@ -127,6 +141,7 @@ impl Forming<'_> {
     fn own_rows(&self, i: usize) -> (usize, bool) {
         match self.steps[i] {
             Step::Combine(_) => (1, false),
+            Step::Call(_) if self.own_blocks(i).is_some() => (self.own_blocks(i).unwrap_or(0), false),
             Step::Call(c) => match rows(&self.plan.calls[c].work) {
                 Rows::Fixed(n) => (n, self.is_wide_product(c)),
                 Rows::Flat(n) => (flat_rows(n), false),
@@ -137,13 +152,34 @@ impl Forming<'_> {
 
     /// The rows into which the hosts and this step can all be cut.
     fn common_rows(&self, i: usize, hosts: &[usize]) -> Option<usize> {
-        let mut counts = hosts.iter().map(|&h| self.fibres[h].as_ref().map_or(0, |f| f.rows));
-        let count = counts.next()?;
+        let mut counts = hosts.iter().map(|&h| self.fibres[h].as_ref().map_or((0, false), |f| (f.rows, f.blocks)));
+        let (count, blocks) = counts.next()?;
         let fits = match self.steps[i] {
-            Step::Combine(_) => count == 1,
+            Step::Call(_) if blocks => self.fits_blocks(i, count),
+            Step::Combine(_) => count == 1 && !blocks,
             Step::Call(c) => rows(&self.plan.calls[c].work).can_be(count) && !self.is_wide_product(c),
         };
-        (count > 0 && fits && counts.all(|c| c == count)).then_some(count)
+        (count > 0 && fits && counts.all(|c| c == (count, blocks))).then_some(count)
+    }
+
+    /// Outer indices of a product small enough for a group to compute it for each of them.
+    fn own_blocks(&self, i: usize) -> Option<usize> {
+        let Step::Call(c) = self.steps[i] else { return None };
+        let Work::Matmul(m) = &self.plan.calls[c].work else { return None };
+        let small = m.m * m.n <= MOST_OF_BLOCK && m.deep.is_empty() && !is_flat(m);
+        let free = self.blocks && !m.outer.is_empty() && !self.alone.contains(&c);
+        (free && small).then(|| m.outer.iter().product())
+    }
+
+    fn fits_blocks(&self, i: usize, count: usize) -> bool {
+        let Step::Call(c) = self.steps[i] else { return false };
+        match &self.plan.calls[c].work {
+            Work::Loop(l) => {
+                let rows = l.outer.is_empty() && l.nest == Nest::Rows && l.rows > count && l.rows.is_multiple_of(count);
+                rows && l.folds.iter().all(|f| !f.whole)
+            }
+            _ => self.own_blocks(i) == Some(count),
+        }
     }
 
     /// A product whose right side is too large for every block to read.
@@ -159,6 +195,7 @@ impl Forming<'_> {
         }
         let (Step::Call(a), Step::Call(b)) = (self.steps[i], self.steps[j]) else { return false };
         let (a, b) = (&self.plan.calls[a].work, &self.plan.calls[b].work);
+        let stretches = if self.fibre(j).blocks { block_stretches } else { stretches };
         shared(self.touches(i), self.touches(j)).into_iter().all(|id| {
             // a value folded by all units is nobody's row
             !folded(b).contains(&id)

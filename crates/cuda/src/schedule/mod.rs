@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`combine_folds`] | a fold over everything that several blocks share gets a call of its own that adds up their parts |
 //! | [`take_ahead`] | what needs only the data of a step runs a step ahead, beside a level that leaves blocks idle |
+//! | [`drawn_in_place`] | random numbers that only a product's epilogue reads are drawn there |
 //! | [`form_fibres`] | calls → fibres in levels |
 //! | [`cut`] | rows of each fibre, or tiles of a lone product, are dealt into units |
 //! | [`postpone_tail`] | what only reports results runs a step behind, beside such a level |
@@ -23,10 +24,11 @@ use citius_graph::LeafKind;
 use citius_plan::{Plan, Storage, Work};
 
 use crate::large::By;
+use crate::source::tensor::walks_whole;
 
 pub use dump::Dump;
 pub use fibre::{Fibre, form_fibres};
-pub use units::{Cut, cut, cut_alone};
+pub use units::{Cut, Grid, cut, cut_alone};
 
 /// A call of the plan, or one that this executor adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +63,8 @@ pub struct Schedule {
     /// Of the next step, a stage each, one after the other.
     pub ahead: Vec<Beside>,
     pub behind: Option<Beside>,
+    /// Calls whose random numbers are drawn where they are read.
+    pub drawn: BTreeSet<usize>,
 }
 
 /// Blocks for each multiprocessor where kernels run by themselves.
@@ -79,11 +83,11 @@ impl Schedule {
         let (blocks, none) = (team.size(), BTreeSet::new());
         let all = combine_folds(plan);
         let (mut steps, mut early) = take_ahead(plan, all.clone());
-        let mut levels = form_fibres(plan, &steps, &none);
-        if form_fibres(plan, &early, &none).len() > levels.len() {
+        let mut levels = form_fibres(plan, &steps, &none, false);
+        if form_fibres(plan, &early, &none, false).len() > levels.len() {
             // no room for so many stages
             (steps, early) = (all.clone(), Vec::new());
-            levels = form_fibres(plan, &steps, &none);
+            levels = form_fibres(plan, &steps, &none, false);
         }
         cut(plan, &mut levels, blocks, team);
         let mut behind = postpone_tail(plan, &mut levels, blocks);
@@ -92,19 +96,22 @@ impl Schedule {
         let late = behind.iter().flat_map(|b| &b.stages).flat_map(|level| touched(plan, level));
         if late.into_iter().any(|id| written.contains(&id)) {
             (steps, early) = (all, Vec::new());
-            levels = form_fibres(plan, &steps, &none);
+            levels = form_fibres(plan, &steps, &none, false);
             cut(plan, &mut levels, blocks, team);
             behind = postpone_tail(plan, &mut levels, blocks);
         }
-        let ahead = beside_idle(plan, &levels, form_fibres(plan, &early, &none), team);
-        Schedule { team, levels, ahead, behind }
+        let ahead = beside_idle(plan, &levels, form_fibres(plan, &early, &none, false), team);
+        Schedule { team, levels, ahead, behind, drawn: BTreeSet::new() }
     }
 
     /// For a step with large products: a kernel for each level, run one after the other; what is `large` runs by itself.
     pub fn in_levels(plan: &Plan, large: &BTreeMap<usize, By>, multiprocessors: usize) -> Schedule {
         let alone: BTreeSet<usize> = large.keys().copied().collect();
         let team = Team { blocks: multiprocessors * WAVES, groups: 1, threads: 256 };
-        let mut levels = form_fibres(plan, &combine_folds(plan), &alone);
+        let drawn = drawn_in_place(plan, large);
+        let mut steps = combine_folds(plan);
+        steps.retain(|s| !matches!(s, Step::Call(i) if drawn.contains(i)));
+        let mut levels = form_fibres(plan, &steps, &alone, true);
         for fibre in levels.iter_mut().flatten() {
             let own = match fibre.steps[..] {
                 [Step::Call(i)] => large.get(&i).map(|by| (by, &plan.calls[i].work)),
@@ -117,12 +124,15 @@ impl Schedule {
                 }
                 _ => cut_alone(plan, fibre, team),
             }
+            if let Cut::Blocks { on_units, .. } = &mut fibre.cut {
+                *on_units = large.values().any(|by| matches!(by, By::Tensor(_)));
+            }
         }
         // what takes longest begins first
         for level in &mut levels {
             level.sort_by_key(|f| std::cmp::Reverse(units::cost(plan, f) / f.units().max(1)));
         }
-        Schedule { team, levels, ahead: Vec::new(), behind: None }
+        Schedule { team, levels, ahead: Vec::new(), behind: None, drawn }
     }
 
     /// Barriers across the device in each step.
@@ -176,6 +186,23 @@ fn beside_idle(plan: &Plan, levels: &[Vec<Fibre>], stages: Vec<Vec<Fibre>>, team
 /// A loop that folds everything into one value, which its units have to share.
 pub fn shares_a_fold(work: &Work) -> bool {
     matches!(work, Work::Loop(l) if l.outer.is_empty() && l.folds.iter().any(|f| f.whole))
+}
+
+/// Pass `draw_in_place`: random numbers that only the epilogue of a product on the matrix units reads are never written.
+fn drawn_in_place(plan: &Plan, large: &BTreeMap<usize, By>) -> BTreeSet<usize> {
+    let suits = |(i, call): &(usize, &citius_plan::Call)| {
+        let Work::Random(r) = &call.work else { return false };
+        let touches = |work: &Work| work.touches().0.contains(&r.out) || work.touches().1.contains(&r.out);
+        let mut readers = plan.calls.iter().enumerate().filter(|(j, c)| j != i && touches(&c.work));
+        let (Some((reader, call)), None) = (readers.next(), readers.next()) else { return false };
+        let Work::Matmul(m) = &call.work else { return false };
+        let mut own = m.operands.iter().filter(|o| o.buffer == r.out);
+        matches!(large.get(&reader), Some(By::Tensor(_)))
+            && ![m.a.buffer, m.b.buffer].contains(&r.out)
+            && !plan.outputs.iter().any(|o| o.1 == r.out)
+            && own.all(|o| walks_whole(m, o, r.elements))
+    };
+    plan.calls.iter().enumerate().filter(suits).map(|(i, _)| i).collect()
 }
 
 fn combine_folds(plan: &Plan) -> Vec<Step> {

@@ -107,6 +107,29 @@ pub fn stretches(work: &Work, buffer: BufferId, count: usize) -> Vec<Stretch> {
     found
 }
 
+/// The same, where a row of the cut is one of `count` outer indices of products, and so many rows of loops.
+pub fn block_stretches(work: &Work, buffer: BufferId, count: usize) -> Vec<Stretch> {
+    let walks: Vec<(&Operand, usize, [usize; 2])> = match work {
+        Work::Loop(l) => l.operands.iter().map(|o| (o, o.row * (l.rows / count), [l.rows / count, l.cols])).collect(),
+        Work::Matmul(m) => {
+            let pitch = |o: &Operand| {
+                let even = (1..m.outer.len()).all(|i| o.outer[i - 1] == o.outer[i] * m.outer[i]);
+                o.outer.last().copied().filter(|_| even).unwrap_or(0)
+            };
+            let sides = [(&m.a, [m.m, m.k]), (&m.b, [m.k, m.n])];
+            let all = sides.into_iter().chain(m.operands.iter().map(|o| (o, [m.m, m.n])));
+            all.map(|(o, sizes)| (o, pitch(o), sizes)).collect()
+        }
+        _ => return vec![Stretch::WHOLE],
+    };
+    let own = walks.into_iter().filter(|(o, ..)| o.buffer == buffer);
+    own.map(|(o, pitch, [rows, cols])| {
+        let last = rows.saturating_sub(1) * o.row + cols.saturating_sub(1) * o.col;
+        Stretch { pitch, from: o.offset, to: o.offset + last + 1 }
+    })
+    .collect()
+}
+
 fn of_loop(l: &Loop, o: &Operand, count: usize) -> Stretch {
     match l.nest {
         // a row of the cut is a column of the loop

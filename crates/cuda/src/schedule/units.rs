@@ -16,10 +16,43 @@ pub enum Cut {
     Tiles { tile: Tile, units: usize },
     /// Tiles on the matrix units.
     Tensor { tile: TensorTile, units: usize },
+    /// An outer index of its products each; on the matrix units, if they may round.
+    Blocks { count: usize, on_units: bool },
     /// As the lone call has it.
     Own { units: usize },
     /// The library's.
     Library,
+}
+
+/// The blocks of a level that is a kernel of its own.
+pub struct Grid {
+    /// First and count of each fibre's.
+    pub units: Vec<(usize, usize)>,
+    /// All of them: whole clusters.
+    pub blocks: usize,
+    /// Blocks of a cluster.
+    pub cluster: usize,
+}
+
+impl Grid {
+    pub fn of<'a>(fibres: impl IntoIterator<Item = &'a Fibre>) -> Grid {
+        let mut grid = Grid { units: Vec::new(), blocks: 0, cluster: 1 };
+        let cuts: Vec<Cut> = fibres.into_iter().map(|f| f.cut).collect();
+        let split = |cut: &Cut| if let Cut::Tensor { tile, .. } = cut { tile.split } else { 1 };
+        grid.cluster = cuts.iter().map(split).max().unwrap_or(1);
+        for cut in &cuts {
+            if split(cut) > 1 {
+                grid.blocks = grid.blocks.next_multiple_of(grid.cluster);
+            }
+            grid.units.push((grid.blocks, cut.units()));
+            grid.blocks += cut.units();
+            if split(cut) > 1 {
+                grid.blocks = grid.blocks.next_multiple_of(grid.cluster);
+            }
+        }
+        grid.blocks = grid.blocks.next_multiple_of(grid.cluster);
+        grid
+    }
 }
 
 impl Default for Cut {
@@ -32,6 +65,7 @@ impl Cut {
     pub fn units(&self) -> usize {
         match self {
             Cut::Rows { rows, per_unit } => rows.div_ceil(*per_unit),
+            Cut::Blocks { count, .. } => *count,
             Cut::Tiles { units, .. } | Cut::Tensor { units, .. } | Cut::Own { units } => *units,
             Cut::Library => 0,
         }
@@ -90,6 +124,9 @@ fn cut_fibre(plan: &Plan, fibre: &Fibre, share: usize, threads: usize) -> Cut {
         };
         if let Some(Work::Matmul(m)) = alone {
             return tiles(m, share, threads);
+        }
+        if fibre.blocks {
+            return Cut::Blocks { count: fibre.rows, on_units: false };
         }
         let per_unit = fibre.rows.div_ceil(share).max(1);
         // rows that lie beside each other are loaded together

@@ -43,8 +43,9 @@ impl Functions {
         self.bodies.push(Body { text, general, buffers });
     }
 
-    /// Writes them, and returns how each is called, in the order they were added.
-    pub fn write(&self, text: &mut Text) -> Vec<Function> {
+    /// Writes them, and returns how each is called, in the order they were added. `inline`: each is called in one place.
+    pub fn write(&self, text: &mut Text, inline: bool) -> Vec<Function> {
+        let inline = if inline { "__forceinline__" } else { "__noinline__" };
         let mut calls = Vec::new();
         for (i, body) in self.bodies.iter().enumerate() {
             let twin = |other: &Body| self.share && other.general == body.general;
@@ -58,7 +59,7 @@ impl Functions {
                     false => String::new(),
                 };
                 text.line("");
-                text.line(format!("static __device__ __noinline__ void {name}({REGIONS}, {UNIT}{parameters})"));
+                text.line(format!("static __device__ {inline} void {name}({REGIONS}, {UNIT}{parameters})"));
                 text.line(if shared { &body.general } else { &body.text });
             }
             calls.push(Function { name, buffers: if shared { body.buffers.clone() } else { Vec::new() } });
@@ -110,7 +111,7 @@ mod tests {
         functions.add("{\n  f32(mem3)[e] = f32(part4_0)[e] + f32(mem3)[0];\n}".into());
         functions.add("{\n  f32(mem3)[e] = f32(mem3)[e] + f32(mem4)[0];\n}".into());
         let mut text = Text::default();
-        let calls = functions.write(&mut text);
+        let calls = functions.write(&mut text, false);
         assert_eq!(calls[0].call("u"), "fibre0(args, scratch, leaves, fed, results, s, u, shared, mem1, mem20);");
         assert_eq!(calls[1].call("u"), "fibre0(args, scratch, leaves, fed, results, s, u, shared, mem3, part4_0);");
         assert_eq!(calls[2].call("0"), "fibre2(args, scratch, leaves, fed, results, s, 0, shared);");

@@ -31,13 +31,14 @@ pub struct Place<'a> {
 /// Floats of shared memory that it needs.
 pub fn shared(l: &Loop, threads: usize) -> usize {
     match l.nest {
-        Nest::Columns => threads * l.folds.len(),
+        Nest::Columns => threads * l.folds.len() * if columns_by_four(l) { 4 } else { 1 },
         Nest::Rows => l.folds.iter().filter(|f| f.whole).count() * threads / 32,
     }
 }
 
 pub fn emit(text: &mut Text, sync: &mut Sync, l: &Loop, place: &Place) {
     match l.nest {
+        Nest::Columns if columns_by_four(l) => four_columns(text, sync, l, place),
         Nest::Columns => columns(text, sync, l, place),
         Nest::Rows if row_by_row(l) => rows(text, l, place),
         Nest::Rows => elements(text, sync, l, place),
@@ -108,26 +109,58 @@ struct Stretch<'a> {
     warps: usize,
 }
 
-/// Every thread takes one element at a time.
+/// Every thread takes an element at a time, or some whose operands are loaded first: loads do not wait for stores of others.
 fn ones(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(usize, &Fold)]) {
     let Stretch { width, row, col, warps } = *stretch;
-    // twice is enough to have loads under way, and more is only more to compile
     let turns = (place.per_unit * width).div_ceil(warps * 32);
-    text.line(format!("#pragma unroll {}", turns.clamp(1, 2)));
-    let head = format!("for (Index e = r0 * {width} + tid; e < r1 * {width}; e += {})", warps * 32);
-    text.block(head, |text| {
-        render(text, &l.program, |i| loaded(&l.operands[i], place.outer, row, col), "", |_, _| String::new());
+    let together = turns.clamp(1, MOST_TOGETHER);
+    let used = |n: &usize| l.program.instrs.contains(&Instr::Load(*n));
+    let loads: Vec<usize> = (0..l.operands.len()).filter(used).collect();
+    let body = |text: &mut Text, load: &dyn Fn(usize) -> String| {
+        render(text, &l.program, load, "", |_, _| String::new());
         for (value, operand) in &l.stores {
             text.line(format!("{} = v{value};", element(&l.operands[*operand], place.outer, row, col)));
         }
         for (i, fold) in whole {
             text.line(format!("fold{i} = {};", joined(fold.kind, &format!("fold{i}"), &format!("v{}", fold.value))));
         }
+    };
+    let at = |n: usize| loaded(&l.operands[n], place.outer, row, col);
+    let step = warps * 32;
+    if together == 1 {
+        text.line("#pragma unroll 1");
+        let head = format!("for (Index e = r0 * {width} + tid; e < r1 * {width}; e += {step})");
+        text.block(head, |text| body(text, &at));
+        return;
+    }
+    text.line("#pragma unroll 1");
+    let head = format!("for (Index first = r0 * {width} + tid; first < r1 * {width}; first += {})", together * step);
+    text.block(head, |text| {
+        loads.iter().for_each(|n| text.line(format!("float in{n}[{together}];")));
+        text.line("#pragma unroll");
+        text.block(format!("for (int u = 0; u < {together}; u++)"), |text| {
+            text.line(format!("const Index e = min(first + u * {step}, r1 * {width} - 1);"));
+            loads.iter().for_each(|n| text.line(format!("in{n}[u] = {};", at(*n))));
+        });
+        text.line("#pragma unroll");
+        text.block(format!("for (int u = 0; u < {together}; u++)"), |text| {
+            text.line(format!("const Index e = first + u * {step};"));
+            text.line(format!("if (e >= r1 * {width}) break;"));
+            body(text, &|n| format!("in{n}[u]"));
+        });
     });
 }
 
+/// Elements of a thread whose loads are under way together, at most.
+const MOST_TOGETHER: usize = 4;
+
 /// A unit is large, and four neighbours lie beside each other in every operand or are one element.
 fn can_be_fours(l: &Loop, width: usize, place: &Place) -> bool {
+    lie_by_four(l) && width.is_multiple_of(4) && place.per_unit * width >= 8 * place.threads
+}
+
+/// Four neighbours lie beside each other in every operand, or are one element.
+fn lie_by_four(l: &Loop) -> bool {
     let beside = |o: &Operand| match o.col {
         0 => true,
         1 => {
@@ -141,10 +174,12 @@ fn can_be_fours(l: &Loop, width: usize, place: &Place) -> bool {
     let folds = |i: usize| l.folds.iter().any(|f| f.operand == i);
     let written_at_once = l.stores.iter().all(|s| l.operands[s.1].col == 1);
     let all = l.operands.iter().enumerate().all(|(i, o)| folds(i) || beside(o));
-    all && written_at_once
-        && width.is_multiple_of(4)
-        && l.cols.is_multiple_of(4)
-        && place.per_unit * width >= 8 * place.threads
+    all && written_at_once && l.cols.is_multiple_of(4)
+}
+
+/// Columns under outer indices, whose units begin at multiples of [`OWN_COLUMNS`].
+fn columns_by_four(l: &Loop) -> bool {
+    l.nest == Nest::Columns && !l.outer.is_empty() && lie_by_four(l)
 }
 
 /// Every thread takes four neighbours at a time.
@@ -153,68 +188,178 @@ fn fours(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(
     let quarter = width / 4;
     text.block(format!("for (Index q = r0 * {quarter} + tid; q < r1 * {quarter}; q += THREADS)"), |text| {
         text.line("const Index e = 4 * q;");
-        let loads: Vec<usize> =
-            l.program.instrs.iter().filter_map(|i| if let Instr::Load(n) = i { Some(*n) } else { None }).collect();
-        for n in (0..l.operands.len()).filter(|n| loads.contains(n)) {
-            let at = loaded(&l.operands[n], place.outer, row, col);
-            match l.operands[n].col {
-                0 => text.line(format!("const float in{n} = {at};")),
-                _ => text.line(format!("const Four in{n} = load4(&{at});")),
-            }
-        }
-        for (n, _) in l.stores.iter().enumerate() {
-            text.line(format!("Four out{n};"));
-        }
-        text.line("#pragma unroll");
-        text.block("for (int i = 0; i < 4; i++)", |text| {
-            let load = |n: usize| if l.operands[n].col == 0 { format!("in{n}") } else { format!("in{n}.v[i]") };
-            render(text, &l.program, load, "", |_, _| String::new());
-            for (n, (value, _)) in l.stores.iter().enumerate() {
-                text.line(format!("out{n}.v[i] = v{value};"));
-            }
-            for (i, fold) in whole {
-                text.line(format!(
-                    "fold{i} = {};",
-                    joined(fold.kind, &format!("fold{i}"), &format!("v{}", fold.value))
-                ));
-            }
-        });
-        for (n, (_, operand)) in l.stores.iter().enumerate() {
-            text.line(format!("store4(&{}, out{n});", element(&l.operands[*operand], place.outer, row, col)));
-        }
+        let fold = |i: usize| format!("fold{i}");
+        four_elements(text, l, place, (row, col), whole, &fold);
     });
 }
 
-/// A warp takes a row at a time.
+/// The program for four neighbours, the first of them at (row, col). `fold(n)` is where fold `n` of neighbour `i` goes on.
+fn four_elements(
+    text: &mut Text,
+    l: &Loop,
+    place: &Place,
+    (row, col): (&str, &str),
+    folds: &[(usize, &Fold)],
+    fold: &dyn Fn(usize) -> String,
+) {
+    let used = |n: &usize| l.program.instrs.contains(&Instr::Load(*n));
+    for n in (0..l.operands.len()).filter(used) {
+        let at = loaded(&l.operands[n], place.outer, row, col);
+        match l.operands[n].col {
+            0 => text.line(format!("const float in{n} = {at};")),
+            _ => text.line(format!("const Four in{n} = load4(&{at});")),
+        }
+    }
+    for (n, _) in l.stores.iter().enumerate() {
+        text.line(format!("Four out{n};"));
+    }
+    text.line("#pragma unroll");
+    text.block("for (int i = 0; i < 4; i++)", |text| {
+        let load = |n: usize| if l.operands[n].col == 0 { format!("in{n}") } else { format!("in{n}.v[i]") };
+        render(text, &l.program, load, "", |_, _| String::new());
+        for (n, (value, _)) in l.stores.iter().enumerate() {
+            text.line(format!("out{n}.v[i] = v{value};"));
+        }
+        for (n, f) in folds {
+            text.line(format!("{} = {};", fold(*n), joined(f.kind, &fold(*n), &format!("v{}", f.value))));
+        }
+    });
+    for (n, (_, operand)) in l.stores.iter().enumerate() {
+        text.line(format!("store4(&{}, out{n});", element(&l.operands[*operand], place.outer, row, col)));
+    }
+}
+
+/// A warp takes a row at a time, or a few short ones. What they need is loaded first: loads do not wait for stores of others.
 fn rows(text: &mut Text, l: &Loop, place: &Place) {
+    let cols = l.cols;
+    let pieces = cols.div_ceil(32).max(1);
+    if pieces > MOST_PIECES {
+        return long_rows(text, l, place);
+    }
+    let of_warp_rows = place.per_unit.div_ceil(place.threads / 32).max(1);
+    let together = (MOST_PIECES / pieces).min(MOST_ROWS).min(of_warp_rows);
+    let used = |n: usize| l.program.instrs.contains(&Instr::Load(n));
+    let loads: Vec<usize> = (0..l.operands.len()).filter(|n| used(*n)).collect();
+    text.line("#pragma unroll 1");
+    text.block(format!("for (Index first = r0 + warp; first < r1; first += WARPS * {together})"), |text| {
+        for n in &loads {
+            let each = if l.operands[*n].col == 0 { 1 } else { pieces };
+            text.line(format!("float in{n}[{together}][{each}];"));
+        }
+        text.line("#pragma unroll");
+        text.block(format!("for (int r = 0; r < {together}; r++)"), |text| {
+            text.line("const Index row = min(first + r * WARPS, r1 - 1);");
+            for n in loads.iter().filter(|n| l.operands[**n].col == 0) {
+                text.line(format!("in{n}[r][0] = {};", loaded(&l.operands[*n], place.outer, "row", "0")));
+            }
+            text.line("#pragma unroll");
+            text.block(format!("for (int p = 0; p < {pieces}; p++)"), |text| {
+                text.line(format!("const int col = min(p * 32 + lane, {});", cols.saturating_sub(1)));
+                for n in loads.iter().filter(|n| l.operands[**n].col != 0) {
+                    text.line(format!("in{n}[r][p] = {};", loaded(&l.operands[*n], place.outer, "row", "col")));
+                }
+            });
+        });
+        text.line("#pragma unroll");
+        text.block(format!("for (int r = 0; r < {together}; r++)"), |text| {
+            text.line("const Index row = first + r * WARPS;");
+            text.line("if (row >= r1) break;");
+            for (i, fold) in l.folds.iter().enumerate() {
+                text.line(format!("float fold{i} = {};", identity(fold.kind)));
+            }
+            text.line("#pragma unroll");
+            text.block(format!("for (int p = 0; p < {pieces}; p++)"), |text| {
+                text.line(format!("const bool inside = p * 32 + lane < {cols};"));
+                text.line(format!("const int col = inside ? p * 32 + lane : {};", cols.saturating_sub(1)));
+                let load = |n: usize| match l.operands[n].col {
+                    0 => format!("in{n}[r][0]"),
+                    _ => format!("in{n}[r][p]"),
+                };
+                elements_of_row(text, l, place, &load);
+            });
+            ends_of_row(text, l, place);
+        });
+    });
+}
+
+/// Pieces of 32 elements that a warp has under way for each operand, and rows of them, at most.
+const MOST_PIECES: usize = 8;
+const MOST_ROWS: usize = 4;
+
+fn long_rows(text: &mut Text, l: &Loop, place: &Place) {
     text.line("#pragma unroll 1");
     text.block("for (Index row = r0 + warp; row < r1; row += WARPS)", |text| {
         for (i, fold) in l.folds.iter().enumerate() {
             text.line(format!("float fold{i} = {};", identity(fold.kind)));
         }
         let cols = l.cols;
-        text.line(if cols > 256 { "#pragma unroll 4" } else { "#pragma unroll 1" });
+        text.line("#pragma unroll 4");
         text.block(format!("for (int c = lane; c < {}; c += 32)", cols.next_multiple_of(32)), |text| {
             text.line(format!("const bool inside = c < {cols};"));
             text.line(format!("const int col = inside ? c : {};", cols.saturating_sub(1)));
-            let fold = |kind: FoldKind, v: &str| of_warp(kind, &format!("inside ? {v} : {}", identity(kind)));
-            render(text, &l.program, |i| loaded(&l.operands[i], place.outer, "row", "col"), "", fold);
-            if !l.stores.is_empty() {
-                text.block("if (inside)", |text| {
-                    for (value, operand) in &l.stores {
-                        text.line(format!("{} = v{value};", element(&l.operands[*operand], place.outer, "row", "col")));
-                    }
-                });
-            }
-            for (i, fold) in l.folds.iter().enumerate() {
-                let next = joined(fold.kind, &format!("fold{i}"), &format!("v{}", fold.value));
-                text.line(format!("if (inside) fold{i} = {next};"));
+            elements_of_row(text, l, place, &|i| loaded(&l.operands[i], place.outer, "row", "col"));
+        });
+        ends_of_row(text, l, place);
+    });
+}
+
+/// The program at (row, col), which counts if it is `inside`.
+fn elements_of_row(text: &mut Text, l: &Loop, place: &Place, load: &dyn Fn(usize) -> String) {
+    let fold = |kind: FoldKind, v: &str| of_warp(kind, &format!("inside ? {v} : {}", identity(kind)));
+    render(text, &l.program, load, "", fold);
+    if !l.stores.is_empty() {
+        text.block("if (inside)", |text| {
+            for (value, operand) in &l.stores {
+                text.line(format!("{} = v{value};", element(&l.operands[*operand], place.outer, "row", "col")));
             }
         });
-        for (i, fold) in l.folds.iter().enumerate() {
-            text.line(format!("fold{i} = {};", of_warp(fold.kind, &format!("fold{i}"))));
-            let target = element(&l.operands[fold.operand], place.outer, "row", "0");
-            text.line(format!("if (lane == 0) {target} = fold{i};"));
+    }
+    for (i, fold) in l.folds.iter().enumerate() {
+        let next = joined(fold.kind, &format!("fold{i}"), &format!("v{}", fold.value));
+        text.line(format!("if (inside) fold{i} = {next};"));
+    }
+}
+
+fn ends_of_row(text: &mut Text, l: &Loop, place: &Place) {
+    for (i, fold) in l.folds.iter().enumerate() {
+        text.line(format!("fold{i} = {};", of_warp(fold.kind, &format!("fold{i}"))));
+        let target = element(&l.operands[fold.operand], place.outer, "row", "0");
+        text.line(format!("if (lane == 0) {target} = fold{i};"));
+    }
+}
+
+/// As [`columns`], four neighbouring ones a thread.
+fn four_columns(text: &mut Text, sync: &mut Sync, l: &Loop, place: &Place) {
+    let side = OWN_COLUMNS / 4;
+    let behind = place.threads / side;
+    let folds: Vec<(usize, &Fold)> = l.folds.iter().enumerate().collect();
+    text.line(format!("const int x = tid % {side}, y = tid / {side};"));
+    text.line("const Index col = r0 + 4 * x;");
+    for (i, fold) in &folds {
+        let first = identity(fold.kind);
+        text.line(format!("float fold{i}[4] = {{{first}, {first}, {first}, {first}}};"));
+    }
+    text.line("if (col < r1)");
+    text.line("#pragma unroll 4");
+    text.block(format!("for (Index row = y; row < {}; row += {behind})", l.rows), |text| {
+        four_elements(text, l, place, ("row", "col"), &folds, &|i| format!("fold{i}[i]"));
+    });
+    sync.before_shared(text);
+    for (i, _) in &folds {
+        text.line("#pragma unroll");
+        text.line(format!("for (int c = 0; c < 4; c++) shared[({i} * 4 + c) * THREADS + tid] = fold{i}[c];"));
+    }
+    sync.inside(text);
+    text.block(format!("if (tid < {OWN_COLUMNS} && r0 + tid < r1)"), |text| {
+        text.line("const Index col = r0 + tid;");
+        for (i, fold) in &folds {
+            text.line(format!("float x{i} = {};", identity(fold.kind)));
+            let part = format!("shared[({i} * 4 + tid % 4) * THREADS + tid / 4 + j * {side}]");
+            text.line(format!(
+                "for (int j = 0; j < {behind}; j++) x{i} = {};",
+                joined(fold.kind, &format!("x{i}"), &part)
+            ));
+            text.line(format!("{} = x{i};", element(&l.operands[fold.operand], place.outer, "0", "col")));
         }
     });
 }

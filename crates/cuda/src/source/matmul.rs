@@ -251,8 +251,8 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
                 text.line(format!("const bool inside = k < {};", m.terms()));
             }
             if !m.deep.is_empty() {
-                text.line(format!("const Index ka = {};", along_k(m, m.a.col, |d| d.a)));
-                text.line(format!("const Index kb = {};", along_k(m, m.b.row, |d| d.b)));
+                text.line(format!("const Index ka = {};", along_k(m, "k", m.a.col, |d| d.a)));
+                text.line(format!("const Index kb = {};", along_k(m, "k", m.b.row, |d| d.b)));
             }
             let whole = m.deep.is_empty();
             let guard = |load: String, zero: &str| if exact { load } else { format!("inside ? {load} : {zero}") };
@@ -382,12 +382,15 @@ pub fn emit(text: &mut Text, sync: &mut Sync, m: &Matmul, tile: Tile, outer: &[S
     }
 }
 
-/// How far `k`, which counts all terms of a sum, has gone in a side of the product.
-pub fn along_k(m: &Matmul, stride: usize, deep: fn(&Deep) -> usize) -> String {
+/// How far `k`, an expression which counts all terms of a sum, has gone in a side of the product.
+pub fn along_k(m: &Matmul, k: &str, stride: usize, deep: fn(&Deep) -> usize) -> String {
+    if m.deep.is_empty() {
+        return format!("(Index)({k}) * {stride}");
+    }
     let mut inner = m.k;
-    let mut offset = format!("(Index)(k % {inner}) * {stride}");
+    let mut offset = format!("(Index)({k} % {inner}) * {stride}");
     for d in m.deep.iter().rev() {
-        offset += &format!(" + (Index)(k / {inner} % {}) * {}", d.size, deep(d));
+        offset += &format!(" + (Index)({k} / {inner} % {}) * {}", d.size, deep(d));
         inner *= d.size;
     }
     offset
@@ -444,7 +447,8 @@ impl Walk {
     }
 }
 
-fn epilogue(text: &mut Text, m: &Matmul, outer: &[String], product: &str, row: &str, col: &str) {
+/// Runs the program on an element of the product and stores what it makes.
+pub fn epilogue(text: &mut Text, m: &Matmul, outer: &[String], product: &str, row: &str, col: &str) {
     let (of_row, in_outer) = split_row(m, row);
     let (outer, row) = if is_flat(m) { (&of_row[..], &in_outer[..]) } else { (outer, row) };
     render(text, &m.program, |i| loaded(&m.operands[i], outer, row, col), product, |_, _| String::new());

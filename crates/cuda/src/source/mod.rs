@@ -1,5 +1,6 @@
 //! A schedule as one CUDA C++ kernel that runs any number of steps.
 
+mod blocks;
 mod functions;
 pub mod loops;
 pub mod matmul;
@@ -13,11 +14,12 @@ use citius_plan::{FoldKind, Loop, Matmul, Nest, Plan, Work};
 
 use crate::draw::rows_alone;
 use crate::layout::{Layout, LeafPlaces};
-use crate::schedule::{Beside, Cut, Fibre, Schedule, Step};
+use crate::schedule::{Beside, Cut, Fibre, Grid, Schedule, Step};
 use functions::{Function, Functions};
 use loops::Place;
 use matmul::Tile;
 use recurrence::Walkers;
+use tensor::Drawn;
 use text::Text;
 
 /// What every function is told: the step's memory.
@@ -65,13 +67,25 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
     }
     let by_levels = schedule.by_levels();
     let mut functions = Functions::new(layout.on_chip.is_none() && !by_levels);
-    let mut shared = 32;
+    let mut shared = Vec::new();
+    let stage = Stage::new(plan, schedule, layout);
     for fibre in schedule.fibres().filter(|f| f.cut != Cut::Library) {
         let mut body = Text::default();
-        shared = shared.max(emit_fibre(&mut body, plan, fibre, layout, schedule.team.threads, timed, !by_levels));
+        shared.push(emit_fibre(&mut body, &stage, fibre, timed, !by_levels));
         functions.add(body.into_string());
     }
-    let mut calls = functions.write(&mut text).into_iter();
+    let mut calls = functions.write(&mut text, by_levels).into_iter();
+    if by_levels {
+        let mut ours = calls.zip(shared);
+        for (n, level) in schedule.levels.iter().enumerate() {
+            let fibres: Vec<&Fibre> = level.iter().filter(|f| f.cut != Cut::Library).collect();
+            let calls: Vec<(Function, usize)> = (&mut ours).take(fibres.len()).collect();
+            emit_level(&mut text, n, &fibres, &calls);
+        }
+        emit_outputs(&mut text, layout);
+        return text.into_string();
+    }
+    let shared = shared.into_iter().max().unwrap_or(0).max(32);
     let mut of = |levels: &[Vec<Fibre>]| -> Vec<Calls> {
         let ours = |level: &Vec<Fibre>| level.iter().filter(|f| f.cut != Cut::Library).cloned().collect::<Vec<_>>();
         levels
@@ -80,10 +94,6 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
             .collect()
     };
     let levels = of(&schedule.levels);
-    if by_levels {
-        emit_levels(&mut text, layout, &levels, shared);
-        return text.into_string();
-    }
     let stage = |b: &Beside| (b.level, of(&b.stages).into_iter().flatten().collect::<Calls>());
     let ahead = schedule.ahead.iter().map(stage).collect();
     let behind = schedule.behind.as_ref().map(|b| (b.level, of(&b.stages)));
@@ -92,21 +102,37 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
     text.into_string()
 }
 
-/// A unit of each call of the fibre in turn. Returns the floats of shared memory it needs.
-fn emit_fibre(
-    text: &mut Text,
-    plan: &Plan,
-    fibre: &Fibre,
-    layout: &Layout,
+/// What all fibres are written with.
+struct Stage<'a> {
+    plan: &'a Plan,
+    layout: &'a Layout,
     threads: usize,
-    timed: bool,
-    early: bool,
-) -> usize {
+    drawn: Drawn,
+}
+
+impl<'a> Stage<'a> {
+    fn new(plan: &'a Plan, schedule: &Schedule, layout: &'a Layout) -> Stage<'a> {
+        let stream = |i: &usize| match &plan.calls[*i].work {
+            Work::Random(r) => Some((r.out, r.stream.into())),
+            _ => None,
+        };
+        let streams = schedule.drawn.iter().filter_map(stream).collect();
+        let drawn = Drawn { streams, key: layout.key_offset.unwrap_or(0) };
+        Stage { plan, layout, threads: schedule.team.threads, drawn }
+    }
+}
+
+/// A unit of each call of the fibre in turn. Returns the floats of shared memory it needs.
+fn emit_fibre(text: &mut Text, stage: &Stage, fibre: &Fibre, timed: bool, early: bool) -> usize {
+    let Stage { plan, layout, .. } = *stage;
     let mut shared = 0;
     text.block("", |text| {
         text.line("const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;");
         if let Cut::Rows { rows, per_unit } = fibre.cut {
             text.line(format!("const Index r0 = (Index)unit * {per_unit}, r1 = min(r0 + {per_unit}, (Index){rows});"));
+        }
+        if let Cut::Blocks { .. } = fibre.cut {
+            text.line("const Index block = unit;");
         }
         if layout.on_chip.is_none() && early {
             ask_early(text, plan, fibre);
@@ -141,7 +167,7 @@ fn emit_fibre(
                     }
                 }
                 Step::Call(call) => text.block("", |text| {
-                    shared = shared.max(emit_call(text, &mut sync, plan, (call, fibre), layout, threads));
+                    shared = shared.max(emit_call(text, &mut sync, stage, (call, fibre)));
                 }),
             }
             sync.after(step_buffers(plan, *step));
@@ -154,18 +180,17 @@ fn emit_fibre(
     shared
 }
 
-fn emit_call(
-    text: &mut Text,
-    sync: &mut Sync,
-    plan: &Plan,
-    (call, fibre): (usize, &Fibre),
-    layout: &Layout,
-    threads: usize,
-) -> usize {
+fn emit_call(text: &mut Text, sync: &mut Sync, stage: &Stage, (call, fibre): (usize, &Fibre)) -> usize {
+    let Stage { plan, layout, threads, ref drawn } = *stage;
     match &plan.calls[call].work {
         Work::Loop(l) => {
             let outer = own_cut_of_loop(text, l, fibre);
             let per_unit = match fibre.cut {
+                Cut::Blocks { count, .. } => {
+                    let rows = l.rows / count;
+                    text.line(format!("const Index r0 = block * {rows}, r1 = r0 + {rows};"));
+                    rows
+                }
                 Cut::Rows { per_unit, .. } => per_unit,
                 Cut::Tiles { .. } | Cut::Tensor { .. } | Cut::Own { .. } | Cut::Library => l.rows,
             };
@@ -181,15 +206,33 @@ fn emit_call(
         }
         Work::Matmul(m) => match fibre.cut {
             Cut::Tiles { tile, .. } => {
-                let outer = place_of_tile(text, m, (tile.rows, tile.cols));
+                let outer = place_of_tile(text, m, (tile.rows, tile.cols), "unit");
                 text.line(format!("const Index r1 = min(r0 + {}, (Index){});", tile.rows, matmul::all_rows(m)));
                 matmul::emit(text, sync, m, tile, &outer);
                 tile.shared()
             }
             Cut::Tensor { tile, .. } => {
-                let outer = place_of_tile(text, m, (tile.rows, tile.cols));
-                tensor::emit(text, m, tile, &outer);
+                let split = tile.split;
+                if split > 1 {
+                    // clusters may be larger, as another product of the level asks for
+                    text.line(format!(
+                        "const int part = unit % {split}, first_rank = cluster_rank() / {split} * {split};"
+                    ));
+                }
+                let unit = if split > 1 { format!("(unit / {split})") } else { "unit".to_owned() };
+                let outer = place_of_tile(text, m, (tile.rows, tile.cols), &unit);
+                tensor::emit(text, m, tile, &outer, drawn);
                 0
+            }
+            Cut::Blocks { on_units: true, .. } if blocks::suits(m) => {
+                sync.before_shared(text);
+                blocks::emit(text, sync, m, &indices(&m.outer, "block"))
+            }
+            Cut::Blocks { .. } => {
+                let (tile, _) = Tile::inside(m, m.m, m.n, threads);
+                text.line(format!("const Index r0 = 0, r1 = {}, c0 = 0;", m.m));
+                matmul::emit(text, sync, m, tile, &indices(&m.outer, "block"));
+                tile.shared()
             }
             Cut::Rows { per_unit, .. } => {
                 let (tile, _) = Tile::inside(m, per_unit.min(m.m), m.n, threads);
@@ -232,13 +275,13 @@ fn emit_call(
 }
 
 /// First row and column of a unit's tile; returns its outer indices, of which a flat product has none.
-fn place_of_tile(text: &mut Text, m: &Matmul, (rows, cols): (usize, usize)) -> Vec<String> {
+fn place_of_tile(text: &mut Text, m: &Matmul, (rows, cols): (usize, usize), unit: &str) -> Vec<String> {
     let (down, across) = (matmul::all_rows(m).div_ceil(rows), m.n.div_ceil(cols));
-    text.line(format!("const int in_outer = unit % {};", down * across));
+    text.line(format!("const int in_outer = {unit} % {};", down * across));
     text.line(format!("const Index r0 = in_outer / {across} * {rows}, c0 = in_outer % {across} * {cols};"));
     match matmul::is_flat(m) {
         true => Vec::new(),
-        false => indices(&m.outer, &format!("(unit / {})", down * across)),
+        false => indices(&m.outer, &format!("({unit} / {})", down * across)),
     }
 }
 
@@ -275,24 +318,39 @@ fn indices(sizes: &[usize], flat: &str) -> Vec<String> {
     (0..sizes.len()).map(|axis| format!("{flat} / {} % {}", inner(axis), sizes[axis])).collect()
 }
 
-/// A kernel for each level, with a block for each unit; `outputs` copies results that live elsewhere.
-fn emit_levels(text: &mut Text, layout: &Layout, levels: &[Calls], shared: usize) {
-    for (n, calls) in levels.iter().enumerate().filter(|(_, calls)| !calls.is_empty()) {
-        let head = format!(
-            "extern \"C\" __global__ void __launch_bounds__(THREADS) level{n}(const __grid_constant__ Args args)"
-        );
-        text.block(head, |text| {
-            text.line(format!("__shared__ __align__(16) float shared[{shared}];"));
-            step_names(text);
-            let mut start = 0;
-            for (i, (function, count)) in calls.iter().enumerate() {
-                let otherwise = if i > 0 { "else " } else { "" };
-                let call = function.call(&format!("blockIdx.x - {start}"));
-                text.line(format!("{otherwise}if (blockIdx.x < {}) {call}", start + count));
-                start += count;
-            }
-        });
+/// The kernel of a level, with a block for each unit; each function comes with the floats of shared memory it needs.
+fn emit_level(text: &mut Text, n: usize, fibres: &[&Fibre], calls: &[(Function, usize)]) {
+    if fibres.is_empty() {
+        return;
     }
+    let grid = Grid::of(fibres.iter().copied());
+    let cluster = if grid.cluster > 1 { format!("__cluster_dims__({}, 1, 1) ", grid.cluster) } else { String::new() };
+    // several tiles on a multiprocessor: one begins or ends while another is multiplied
+    let tiles = fibres.iter().filter_map(|f| if let Cut::Tensor { tile, .. } = f.cut { Some(tile) } else { None });
+    let together = tiles.map(|tile| tile.together()).min();
+    let bounds = together.map_or("THREADS".to_owned(), |n| format!("THREADS, {n}"));
+    let head = format!(
+        "extern \"C\" __global__ void {cluster}__launch_bounds__({bounds}) level{n}(const __grid_constant__ Args args)"
+    );
+    text.block(head, |text| {
+        let shared = calls.iter().map(|c| c.1).max().unwrap_or(0).max(32);
+        match together.is_some() {
+            // where the stages are, which take more than any other fibre may
+            true => text.line("float* const shared = (float*)stages;"),
+            false => text.line(format!("__shared__ __align__(16) float shared[{shared}];")),
+        }
+        step_names(text);
+        for (i, ((function, _), (start, count))) in calls.iter().zip(&grid.units).enumerate() {
+            let otherwise = if i > 0 { "else " } else { "" };
+            let call = function.call(&format!("blockIdx.x - {start}"));
+            let from = if *start > 0 { format!("blockIdx.x >= {start} && ") } else { String::new() };
+            text.line(format!("{otherwise}if ({from}blockIdx.x < {}) {call}", start + count));
+        }
+    });
+}
+
+/// Copies results that live elsewhere.
+fn emit_outputs(text: &mut Text, layout: &Layout) {
     text.block("extern \"C\" __global__ void outputs(const __grid_constant__ Args args)", |text| {
         step_names(text);
         for (from, to, words) in &layout.copied {

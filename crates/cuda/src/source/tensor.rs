@@ -1,9 +1,11 @@
 //! Products on the matrix units: a tile per block of 256 threads. Sixteen bytes at a time, parts of both sides go through a ring of
 //! stages in shared memory while the one before is multiplied; the sums then cross shared memory once more, so that the epilogue
-//! reads and writes whole rows. Windows of a convolution are walked where they are, as any product's sides.
+//! reads and writes whole rows. Where a product has few tiles, the blocks of a cluster share the sum of each. Windows of a convolution are walked where they are, as any product's sides.
+
+use std::collections::BTreeMap;
 
 use citius_graph::DType;
-use citius_plan::{Instr, Matmul, Operand};
+use citius_plan::{BufferId, Instr, Matmul, Operand};
 
 use super::matmul::{all_rows, along_k, is_flat, split_row};
 use super::program::{element, loaded, render};
@@ -20,11 +22,22 @@ const PIECES: usize = 8;
 /// Bytes of a row of a stage that lies along `k`, with its padding: neighbouring rows begin in other banks.
 const ROW: usize = 16 * (PIECES + 1);
 
+/// Blocks that share the sums of a tile, at most: a cluster that every GPU with clusters has.
+const MOST_SPLIT: usize = 8;
+/// Stages that a block multiplies, at least.
+const LEAST_TURNS: usize = 4;
+/// What begins and ends a tile, in stages of as many elements.
+const ENDS: f64 = 4.0;
+/// Two meetings of a cluster, in elements of a stage.
+const MEETING: f64 = 16384.0;
+
 /// How a tile of a product is computed on the matrix units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TensorTile {
     pub rows: usize,
     pub cols: usize,
+    /// Blocks of a cluster that share the sum of a tile.
+    pub split: usize,
     precision: Precision,
 }
 
@@ -46,20 +59,32 @@ impl TensorTile {
         {
             return None;
         }
-        let outer = if is_flat(m) { 1 } else { m.outer.iter().product::<usize>() };
+        let turns = m.terms().div_ceil(PIECES * piece(precision));
+        let most = if chip.has_clusters() { MOST_SPLIT } else { 1 };
+        let splits = [1, 2, 4, 8].into_iter().filter(|split| *split <= most && turns / split >= LEAST_TURNS.min(turns));
         // smaller tiles read both sides more often
         let sizes = [(128, 128, 1.0), (128, 64, 1.2), (64, 128, 1.2), (64, 64, 1.5)];
-        let cost = |&(rows, cols, each): &(usize, usize, f64)| {
-            let units = outer * all_rows(m).div_ceil(rows) * m.n.div_ceil(cols);
-            units.div_ceil(chip.multiprocessors.max(1)) as f64 * (rows * cols) as f64 * each
+        let all = splits
+            .flat_map(|split| sizes.map(|(rows, cols, each)| (TensorTile { rows, cols, split, precision }, each)));
+        let cost = |(tile, each): &(TensorTile, f64)| {
+            let area = (tile.rows * tile.cols) as f64;
+            let units = tile.units(m);
+            let own = turns.div_ceil(tile.split) as f64 * area * each;
+            // blocks of one multiprocessor take turns; filling the stages and the epilogue overlap with another's sums
+            let (deep, ends) = (units.div_ceil(chip.multiprocessors), units.div_ceil(2 * chip.multiprocessors));
+            deep as f64 * own + ends as f64 * ENDS * area + if tile.split > 1 { MEETING } else { 0.0 }
         };
-        let best = sizes.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
-        Some(TensorTile { rows: best.0, cols: best.1, precision })
+        all.min_by(|a, b| cost(a).total_cmp(&cost(b))).map(|best| best.0)
     }
 
     pub fn units(&self, m: &Matmul) -> usize {
         let outer = if is_flat(m) { 1 } else { m.outer.iter().product::<usize>() };
-        outer * all_rows(m).div_ceil(self.rows) * m.n.div_ceil(self.cols)
+        outer * all_rows(m).div_ceil(self.rows) * m.n.div_ceil(self.cols) * self.split
+    }
+
+    /// Tiles that a multiprocessor has registers for.
+    pub fn together(&self) -> usize {
+        if self.rows * self.cols <= 64 * 64 { 3 } else { 2 }
     }
 
     /// Of a block's own memory.
@@ -137,8 +162,9 @@ fn aligned(o: &Operand, stride: usize, to: usize) -> bool {
     stride.is_multiple_of(to) && o.offset.is_multiple_of(to) && o.outer.iter().all(|s| s % to == 0)
 }
 
-/// The tile whose first row is `r0` and whose first column is `c0`.
-pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String]) {
+/// The tile whose first row is `r0` and whose first column is `c0`; with others of its cluster, part number `part` of its sum.
+/// `drawn` says which operands are random numbers nobody has written.
+pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], drawn: &Drawn) {
     let precision = tile.precision;
     let (Some(left), Some(right)) = (left(m, precision), right(m, precision)) else { return };
     let (size, depth) = (bytes(precision), tile.depth());
@@ -160,31 +186,40 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String]) {
             format!("({row}) * (Index){}{}", m.a.row, terms.collect::<String>())
         }
     };
-    let sides = [
-        Side { name: "a", lies: left, extent: tile.rows, first: "r0", end: rows, at: 0 },
-        Side { name: "b", lies: right, extent: tile.cols, first: "c0", end: m.n, at: of_left },
-    ];
-    sides[0].places(text, &tile, &a_row);
-    sides[1].places(text, &tile, &|col| format!("({col}) * (Index){}", m.b.col));
     let turns = m.terms().div_ceil(depth);
-    let bring = |text: &mut Text, turn: &str, into: &str| {
+    // whether a stage is part of one row of terms, or several whole ones
+    let (of_row, even) = (m.k.is_multiple_of(depth), walks_evenly(m, depth));
+    let walk = |linear: bool| match (even, linear && of_row) {
+        (_, true) => Walk::Straight,
+        (true, false) => Walk::Even,
+        (false, false) => Walk::Any,
+    };
+    let (a_walk, b_walk) = (walk(!is_flat(m)), walk(true));
+    let sides = [
+        Side { name: "a", memory: "A", lies: left, extent: tile.rows, first: "r0", end: rows, at: 0, walk: a_walk },
+        Side {
+            name: "b",
+            memory: "B",
+            lies: right,
+            extent: tile.cols,
+            first: "c0",
+            end: m.n,
+            at: of_left,
+            walk: b_walk,
+        },
+    ];
+    let along: [&dyn Fn(&str) -> String; 2] =
+        [&|k| along_k(m, k, m.a.col, |d| d.a), &|k| along_k(m, k, m.b.row, |d| d.b)];
+    sides[0].places(text, &tile, &a_row, along[0]);
+    sides[1].places(text, &tile, &|col| format!("({col}) * (Index){}", m.b.col), along[1]);
+    let steps = [(m.a.row, m.a.col), (m.b.col, m.b.row)];
+    // `guard`: the turn may be beyond the end
+    let bring = |text: &mut Text, turn: &str, into: &str, guard: bool| {
         text.block("", |text| {
             text.line(format!("const u32 to = base + ({into}) * {stage};"));
-            for (side, memory, (stride, deep)) in [
-                (&sides[0], "A", (m.a.col, (|d| d.a) as fn(&citius_plan::Deep) -> usize)),
-                (&sides[1], "B", (m.b.row, |d| d.b)),
-            ] {
-                for j in 0..side.pieces() {
-                    text.block("", |text| {
-                        let (name, at) = (side.name, side.at);
-                        text.line(format!("const int k = ({turn}) * {depth} + {name}_k{j};"));
-                        let along = along_k(m, stride, deep);
-                        text.line(format!("const bool there = {name}_in{j} && k < {};", m.terms()));
-                        text.line(format!(
-                            "copy16(to + {at} + {name}_to{j}, there ? {memory} + ({name}_from{j} + {along}) * {size}ll : {memory}, there);"
-                        ));
-                    });
-                }
+            for ((side, along), steps) in sides.iter().zip(along).zip(steps) {
+                let more = if guard { format!(" && {turn} < {turns}") } else { String::new() };
+                side.bring(text, &tile, turn, &more, along, steps, m.terms());
             }
         });
         text.line("copies_end();");
@@ -194,20 +229,30 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String]) {
     let (mt, nt) = (wm / 16, wn / 8);
     text.line(format!("const int wm = warp / {across} * {wm}, wn = warp % {across} * {wn};"));
     text.line(format!("float acc[{mt}][{nt}][4] = {{}};"));
+    // words across `k` are read four at a time: the rows or columns of a thread lie beside each other
+    let turned = |lies: Lies| precision == Precision::Tf32 && lies == Lies::Across;
+    let (turned_rows, turned_cols) = (turned(left), turned(right));
+    let own = turns.div_ceil(tile.split);
+    if tile.split > 1 {
+        text.line(format!("const int turn0 = part * {own}, turns = min({own}, {turns} - turn0);"));
+    }
+    // of the whole sum, and of this block
+    let (first, end) = if tile.split > 1 { ("turn0 + ", "turns".to_owned()) } else { ("", turns.to_string()) };
     for s in 0..STAGES - 1 {
-        if s < turns {
-            bring(text, &s.to_string(), &s.to_string());
+        if s < own {
+            // the last of a cluster may have fewer turns
+            bring(text, &format!("{first}{s}"), &s.to_string(), tile.split > 1);
         } else {
             text.line("copies_end();");
         }
     }
     text.line("#pragma unroll 1");
-    text.block(format!("for (int turn = 0; turn < {turns}; turn++)"), |text| {
+    text.block(format!("for (int turn = 0; turn < {end}; turn++)"), |text| {
         text.line(format!("copies_wait<{}>();", STAGES - 2));
         text.line("__syncthreads();");
         let ahead = STAGES - 1;
-        text.block(format!("if (turn + {ahead} < {turns})"), |text| {
-            bring(text, &format!("turn + {ahead}"), &format!("(turn + {ahead}) % {STAGES}"));
+        text.block(format!("if (turn + {ahead} < {end})"), |text| {
+            bring(text, &format!("{first}turn + {ahead}"), &format!("(turn + {ahead}) % {STAGES}"), false);
         });
         text.line("else copies_end();");
         text.line(format!("const u32 at = base + turn % {STAGES} * {stage};"));
@@ -215,11 +260,19 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String]) {
         text.block(format!("for (int ks = 0; ks < {}; ks++)", PIECES / 2), |text| {
             text.line(format!("u32 a[{mt}][4], b[{}][4];", nt / 2));
             text.line("#pragma unroll");
-            text.block(format!("for (int i = 0; i < {mt}; i++)"), |text| left_fragment(text, &tile, left));
-            text.line("#pragma unroll");
-            text.block(format!("for (int j = 0; j < {}; j++)", nt / 2), |text| {
-                right_fragment(text, &tile, right, of_left);
-            });
+            match turned_rows {
+                true => text.block(format!("for (int i = 0; i < {mt}; i += 2)"), |text| four_rows(text, &tile)),
+                false => text.block(format!("for (int i = 0; i < {mt}; i++)"), |text| left_fragment(text, &tile, left)),
+            }
+            match turned_cols {
+                true => columns_of_thread(text, &tile, nt, of_left),
+                false => {
+                    text.line("#pragma unroll");
+                    text.block(format!("for (int j = 0; j < {}; j++)", nt / 2), |text| {
+                        right_fragment(text, &tile, right, of_left);
+                    });
+                }
+            }
             text.line("#pragma unroll");
             text.line(format!("for (int i = 0; i < {mt}; i++)"));
             text.line("    #pragma unroll");
@@ -233,20 +286,65 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String]) {
     let wide = tile.sums_row();
     text.line("float* sums = (float*)stages;");
     text.line("#pragma unroll");
-    text.line(format!("for (int i = 0; i < {mt}; i++)"));
-    text.line("    #pragma unroll");
-    text.block(format!("    for (int j = 0; j < {nt}; j++)"), |text| {
-        text.line(format!("float* to = sums + (wm + i * 16 + lane / 4) * {wide} + wn + j * 8 + lane % 4 * 2;"));
-        text.line("*(float2*)to = make_float2(acc[i][j][0], acc[i][j][1]);");
-        text.line(format!("*(float2*)(to + {}) = make_float2(acc[i][j][2], acc[i][j][3]);", 8 * wide));
+    text.block(format!("for (int i = 0; i < {mt}; i++)"), |text| {
+        // two rows of an instruction's result
+        let rows = match turned_rows {
+            true => ["wm + i / 2 * 32 + lane / 4 * 4 + i % 2 * 2", "wm + i / 2 * 32 + lane / 4 * 4 + i % 2 * 2 + 1"],
+            false => ["wm + i * 16 + lane / 4", "wm + i * 16 + lane / 4 + 8"],
+        };
+        for (h, row) in rows.iter().enumerate() {
+            text.line(format!("float* const to{h} = sums + ({row}) * {wide} + wn;"));
+            let of = |j: usize, c: usize| format!("acc[i][{j}][{}]", 2 * h + c);
+            let quad = |parts: [String; 4]| format!("make_float4({})", parts.join(", "));
+            match (turned_cols, nt) {
+                (true, 4) => (0..2).for_each(|c| {
+                    let four = quad([0, 1, 2, 3].map(|j| of(j, c)));
+                    text.line(format!("*(float4*)(to{h} + lane % 4 * 8 + {}) = {four};", 4 * c));
+                }),
+                (true, _) => {
+                    let four = quad([of(0, 0), of(1, 0), of(0, 1), of(1, 1)]);
+                    text.line(format!("*(float4*)(to{h} + lane % 4 * 4) = {four};"));
+                }
+                (false, _) => (0..nt).for_each(|j| {
+                    let two = format!("make_float2({}, {})", of(j, 0), of(j, 1));
+                    text.line(format!("*(float2*)(to{h} + lane % 4 * 2 + {}) = {two};", 8 * j));
+                }),
+            }
+        }
     });
-    text.line("__syncthreads();");
-    epilogue(text, m, &tile, outer);
+    text.line(if tile.split > 1 { "cluster_meets();" } else { "__syncthreads();" });
+    epilogue(text, m, &tile, outer, drawn);
+    if tile.split > 1 {
+        // others still read this block's sums
+        text.line("cluster_meets();");
+    }
+}
+
+/// Every stage begins a row of terms, or is several whole ones: where it begins and where a piece lies in it can be told apart.
+fn walks_evenly(m: &Matmul, depth: usize) -> bool {
+    let rows = depth / m.k.max(1);
+    match m.deep.last() {
+        _ if m.k.is_multiple_of(depth) => true,
+        Some(last) => depth.is_multiple_of(m.k) && last.size.is_multiple_of(rows),
+        None => false,
+    }
+}
+
+/// How the pieces of a side are found from stage to stage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    /// All of a thread's lie at fixed distances.
+    Straight,
+    /// Where a stage begins is the same for all.
+    Even,
+    /// Each by itself.
+    Any,
 }
 
 /// A side of a product on its way into shared memory.
 struct Side {
     name: &'static str,
+    memory: &'static str,
     lies: Lies,
     /// Rows or columns of the tile.
     extent: usize,
@@ -255,6 +353,7 @@ struct Side {
     end: usize,
     /// In a stage.
     at: usize,
+    walk: Walk,
 }
 
 impl Side {
@@ -263,34 +362,118 @@ impl Side {
         self.extent * PIECES / THREADS
     }
 
+    /// Pieces side by side: of `k`, or of the extent.
+    fn beside(&self, tile: &TensorTile) -> usize {
+        match self.lies {
+            Lies::AlongK => PIECES,
+            Lies::Across => self.extent / piece(tile.precision),
+        }
+    }
+
+    /// Bytes of a row in shared memory.
+    fn row(&self, tile: &TensorTile) -> usize {
+        match self.lies {
+            Lies::AlongK => ROW,
+            Lies::Across => tile.across_row(self.extent),
+        }
+    }
+
     /// For each piece: the term `_k` in its stage, where it comes `_from` and goes `_to`, and whether it is `_in` the matrix.
-    fn places(&self, text: &mut Text, tile: &TensorTile, address: &dyn Fn(&str) -> String) {
-        let Side { name, first, end, .. } = *self;
-        let p = piece(tile.precision);
-        for j in 0..self.pieces() {
+    fn places(
+        &self,
+        text: &mut Text,
+        tile: &TensorTile,
+        address: &dyn Fn(&str) -> String,
+        along: &dyn Fn(&str) -> String,
+    ) {
+        let Side { name, first, end, memory, .. } = *self;
+        let (p, beside, row) = (piece(tile.precision), self.beside(tile), self.row(tile));
+        let whole = end.is_multiple_of(self.extent);
+        for j in 0..if self.walk == Walk::Straight { 1 } else { self.pieces() } {
             let q = format!("(tid + {})", j * THREADS);
-            let (along, place, to) = match self.lies {
-                Lies::AlongK => (
-                    format!("{q} / {PIECES}"),
-                    format!("{q} % {PIECES} * {p}"),
-                    format!("{q} / {PIECES} * {ROW} + {q} % {PIECES} * 16"),
-                ),
-                Lies::Across => {
-                    let each = self.extent / p;
-                    let row = tile.across_row(self.extent);
-                    (
-                        format!("{q} % {each} * {p}"),
-                        format!("{q} / {each}"),
-                        format!("{q} / {each} * {row} + {q} % {each} * 16"),
-                    )
-                }
+            let (at, k) = match self.lies {
+                Lies::AlongK => (format!("{q} / {beside}"), format!("{q} % {beside} * {p}")),
+                Lies::Across => (format!("{q} % {beside} * {p}"), format!("{q} / {beside}")),
             };
-            text.line(format!("const Index {name}_at{j} = {first} + {along};"));
-            text.line(format!("const bool {name}_in{j} = {name}_at{j} < {end};"));
-            let inside = format!("min({name}_at{j}, (Index){})", end.saturating_sub(1));
+            text.line(format!("const Index {name}_at{j} = {first} + {at};"));
+            text.line(format!("const int {name}_k{j} = {k};"));
+            text.line(format!("const u32 {name}_to{j} = {q} / {beside} * {row} + {q} % {beside} * 16;"));
+            if self.walk == Walk::Straight {
+                // pieces beyond the end are not read
+                let from = format!("{} + {}", address(&format!("{name}_at{j}")), along(&format!("{name}_k{j}")));
+                text.line(format!(
+                    "const char* const {name}_walk = {memory} + ({from}) * {}ll;",
+                    bytes(tile.precision)
+                ));
+                continue;
+            }
+            text.line(format!(
+                "const bool {name}_in{j} = {};",
+                if whole { "true".into() } else { format!("{name}_at{j} < {end}") }
+            ));
+            let inside = if whole {
+                format!("{name}_at{j}")
+            } else {
+                format!("min({name}_at{j}, (Index){})", end.saturating_sub(1))
+            };
             text.line(format!("const Index {name}_from{j} = {};", address(&inside)));
-            text.line(format!("const int {name}_k{j} = {place};"));
-            text.line(format!("const u32 {name}_to{j} = {to};"));
+            if self.walk == Walk::Even {
+                text.line(format!("Index {name}_walk{j} = {name}_from{j} + {};", along(&format!("{name}_k{j}"))));
+                text.line(format!("kept({name}_walk{j});"));
+            }
+        }
+    }
+
+    /// Starts the copies of a stage. `steps`: along the extent and along `k`.
+    #[allow(clippy::too_many_arguments)]
+    fn bring(
+        &self,
+        text: &mut Text,
+        tile: &TensorTile,
+        turn: &str,
+        more: &str,
+        along: &dyn Fn(&str) -> String,
+        steps: (usize, usize),
+        terms: usize,
+    ) {
+        let Side { name, memory, at, end, .. } = *self;
+        let (size, depth) = (bytes(tile.precision), tile.depth());
+        let stage = along(&format!("(({turn}) * {depth})"));
+        for j in 0..self.pieces() {
+            match self.walk {
+                Walk::Straight => {
+                    // rows of pieces from the first one
+                    let rows = j * THREADS / self.beside(tile);
+                    let (step, along_extent) = match self.lies {
+                        Lies::AlongK => (steps.0, rows),
+                        Lies::Across => (steps.1, 0),
+                    };
+                    if j == 0 {
+                        text.line(format!("const char* const {name}_turn = {name}_walk + ({stage}) * {size}ll;"));
+                    }
+                    let whole = end.is_multiple_of(self.extent);
+                    let inside = if whole { "true".into() } else { format!("{name}_at0 + {along_extent} < {end}") };
+                    text.line(format!(
+                        "copy16(to + {name}_to0 + {}, {name}_turn + {}ll, {inside}{more});",
+                        at + rows * self.row(tile),
+                        rows * step * size
+                    ));
+                }
+                Walk::Even => {
+                    if j == 0 {
+                        text.line(format!("const char* const {name}_turn = {memory} + ({stage}) * {size}ll;"));
+                    }
+                    text.line(format!(
+                        "copy16(to + {at} + {name}_to{j}, {name}_in{j}{more} ? {name}_turn + {name}_walk{j} * {size}ll : {memory}, {name}_in{j}{more});"
+                    ));
+                }
+                Walk::Any => text.block("", |text| {
+                    text.line(format!("const int k = ({turn}) * {depth} + {name}_k{j};"));
+                    text.line(format!("const bool there = {name}_in{j} && k < {terms};"));
+                    let from = format!("{memory} + ({name}_from{j} + {}) * {size}ll", along("k"));
+                    text.line(format!("copy16(to + {at} + {name}_to{j}, there ? {from} : {memory}, there);"));
+                }),
+            }
         }
     }
 }
@@ -309,15 +492,6 @@ fn left_fragment(text: &mut Text, tile: &TensorTile, lies: Lies) {
                 "load_matrices(a[i], at + (wm + i * 16 + lane % 16) * {ROW} + (ks * 16 + lane / 16 * 8) * 2);"
             ));
         }
-        (Precision::Tf32, Lies::Across) => {
-            text.line(format!("const u32 from = at + (ks * 8 + lane % 4) * {row} + (wm + i * 16 + lane / 4) * 4;"));
-            text.line("a[i][0] = load_word(from), a[i][1] = load_word(from + 32);");
-            text.line(format!(
-                "a[i][2] = load_word(from + {}), a[i][3] = load_word(from + {});",
-                4 * row,
-                4 * row + 32
-            ));
-        }
         (_, Lies::Across) => {
             text.line(format!(
                 "load_turned(a[i], at + (ks * 16 + lane / 16 * 8 + lane % 8) * {row} + (wm + i * 16 + lane / 8 % 2 * 8) * 2);"
@@ -327,6 +501,29 @@ fn left_fragment(text: &mut Text, tile: &TensorTile, lies: Lies) {
     if tile.precision == Precision::Tf32 {
         text.line("for (int w = 0; w < 4; w++) a[i][w] = tf32(a[i][w]);");
     }
+}
+
+/// `a[i]` and `a[i + 1]` of words that lie across `k`: of 32 rows, a thread has four neighbours.
+fn four_rows(text: &mut Text, tile: &TensorTile) {
+    let row = tile.across_row(tile.rows);
+    text.line(format!("const u32 from = at + (ks * 8 + lane % 4) * {row} + (wm + i * 16 + lane / 4 * 4) * 4;"));
+    text.line("u32 x[4], y[4];");
+    text.line(format!("load_four(x, from), load_four(y, from + {});", 4 * row));
+    text.line("for (int w = 0; w < 4; w++) a[i + w / 2][w % 2] = tf32(x[w]), a[i + w / 2][w % 2 + 2] = tf32(y[w]);");
+}
+
+/// All of `b` of words that lie across `k`: a thread has neighbouring columns, one in each strip of eight.
+fn columns_of_thread(text: &mut Text, tile: &TensorTile, strips: usize, of_left: usize) {
+    let row = tile.across_row(tile.cols);
+    let load = if strips == 4 { "load_four" } else { "load_two" };
+    text.line(format!(
+        "const u32 from = at + {of_left} + (ks * 8 + lane % 4) * {row} + (wn + lane / 4 * {strips}) * 4;"
+    ));
+    text.line(format!("u32 x[{strips}], y[{strips}];"));
+    text.line(format!("{load}(x, from), {load}(y, from + {});", 4 * row));
+    text.line(format!(
+        "for (int j = 0; j < {strips}; j++) b[j / 2][j % 2 * 2] = tf32(x[j]), b[j / 2][j % 2 * 2 + 1] = tf32(y[j]);"
+    ));
 }
 
 /// `b[j]`: sixteen columns of the right side.
@@ -340,11 +537,6 @@ fn right_fragment(text: &mut Text, tile: &TensorTile, lies: Lies, of_left: usize
         (_, Lies::AlongK) => text.line(format!(
             "load_matrices(b[j], {at} + (wn + j * 16 + lane / 16 * 8 + lane % 8) * {ROW} + (ks * 16 + lane / 8 % 2 * 8) * 2);"
         )),
-        (Precision::Tf32, Lies::Across) => {
-            text.line(format!("const u32 from = {at} + (ks * 8 + lane % 4) * {row} + (wn + j * 16 + lane / 4) * 4;"));
-            text.line(format!("b[j][0] = load_word(from), b[j][1] = load_word(from + {});", 4 * row));
-            text.line(format!("b[j][2] = load_word(from + 32), b[j][3] = load_word(from + {});", 4 * row + 32));
-        }
         (_, Lies::Across) => text.line(format!(
             "load_turned(b[j], {at} + (ks * 16 + lane / 8 % 2 * 8 + lane % 8) * {row} + (wn + j * 16 + lane / 16 * 8) * 2);"
         )),
@@ -354,12 +546,33 @@ fn right_fragment(text: &mut Text, tile: &TensorTile, lies: Lies, of_left: usize
     }
 }
 
-/// Groups of four neighbours whose operands are under way together.
-const TOGETHER: usize = 4;
+/// Groups of four neighbours whose operands are under way together, at most.
+const TOGETHER: usize = 8;
+
+/// Random numbers that are drawn where they are read.
+pub struct Drawn {
+    /// Streams of buffers.
+    pub streams: BTreeMap<BufferId, u64>,
+    /// Where the key lies among what is fed.
+    pub key: usize,
+}
+
+impl Drawn {
+    fn stream(&self, buffer: BufferId) -> Option<u64> {
+        self.streams.get(&buffer).copied()
+    }
+}
+
+/// Whether operand `o` of a product walks a buffer of so many elements from its beginning to its end, four at a time.
+pub fn walks_whole(m: &Matmul, o: &Operand, elements: usize) -> bool {
+    let plain = m.outer.is_empty() && o.offset == 0 && o.col == 1 && o.row == m.n;
+    plain && m.n.is_multiple_of(4) && m.m * m.n == elements
+}
 
 /// Every thread takes some groups of four neighbours of a row at a time: first it loads what they need, then it stores.
-fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String]) {
+fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String], drawn: &Drawn) {
     let (four, wide) = (tile.cols / 4, tile.sums_row());
+    let together = (tile.rows / tile.split * four / THREADS).clamp(1, TOGETHER);
     let by_four = |o: &Operand| {
         o.col == 1
             && o.dtype == DType::F32
@@ -373,61 +586,84 @@ fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String]) {
     let place = |text: &mut Text| {
         text.line(format!("const int q = first + g * {THREADS};"));
         text.line(format!("const Index flat = r0 + q / {four}, col = c0 + q % {four} * 4;"));
-        text.line(format!("if (flat >= {} || col >= {}) continue;", all_rows(m), m.n));
+        let beyond =
+            if (tile.rows / tile.split * four).is_multiple_of(together * THREADS) { "" } else { "q >= end || " };
+        text.line(format!("if ({beyond}flat >= {} || col >= {}) continue;", all_rows(m), m.n));
     };
+    // of a cluster, each block has some rows
+    let rows = tile.rows / tile.split;
+    let start = if tile.split > 1 { format!("part * {} + tid", rows * four) } else { "tid".to_owned() };
+    let end = if tile.split > 1 { format!("(part + 1) * {}", rows * four) } else { (rows * four).to_string() };
+    text.line(format!("const int end = {end};"));
     text.line("#pragma unroll 1");
-    text.block(
-        format!("for (int first = tid; first < {}; first += {})", tile.rows * four, TOGETHER * THREADS),
-        |text| {
+    text.block(format!("for (int first = {start}; first < end; first += {})", together * THREADS), |text| {
+        for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
+            match o {
+                o if o.col == 0 => text.line(format!("float in{n}[{together}];")),
+                o if by_four(o) => text.line(format!("Four in{n}[{together}];")),
+                _ => {}
+            }
+        }
+        text.line("#pragma unroll");
+        text.block(format!("for (int g = 0; g < {together}; g++)"), |text| {
+            place(text);
             for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
                 match o {
-                    o if o.col == 0 => text.line(format!("float in{n}[{TOGETHER}];")),
-                    o if by_four(o) => text.line(format!("Four in{n}[{TOGETHER}];")),
+                    o if o.col == 0 => text.line(format!("in{n}[g] = {};", at(n, "col"))),
+                    o if drawn.stream(o.buffer).is_some() => {
+                        let (stream, key) = (drawn.stream(o.buffer).unwrap_or(0), drawn.key);
+                        let index = format!("flat * (Index){} + col", o.row);
+                        text.line(format!("in{n}[g] = uniform4(*(const u64*)(fed + {key}), {stream}ull, {index});"));
+                    }
+                    o if by_four(o) => text.line(format!("in{n}[g] = load4(&{});", at(n, "col"))),
                     _ => {}
                 }
             }
+        });
+        text.line("#pragma unroll");
+        text.block(format!("for (int g = 0; g < {together}; g++)"), |text| {
+            place(text);
+            match tile.split {
+                1 => text.line(format!("const Four product = load4(sums + q / {four} * {wide} + q % {four} * 4);")),
+                split => {
+                    text.line(format!(
+                        "Four product = load4_of(first_rank, sums + q / {four} * {wide} + q % {four} * 4);"
+                    ));
+                    text.line("#pragma unroll");
+                    text.block(format!("for (int r = 1; r < {split}; r++)"), |text| {
+                        text.line(format!(
+                            "const Four more = load4_of(first_rank + r, sums + q / {four} * {wide} + q % {four} * 4);"
+                        ));
+                        text.line("for (int i = 0; i < 4; i++) product.v[i] += more.v[i];");
+                    });
+                }
+            }
+            let whole: Vec<bool> = m.stores.iter().map(|s| by_four(&m.operands[s.1])).collect();
+            for (n, _) in whole.iter().enumerate().filter(|t| *t.1) {
+                text.line(format!("Four out{n};"));
+            }
             text.line("#pragma unroll");
-            text.block(format!("for (int g = 0; g < {TOGETHER}; g++)"), |text| {
-                place(text);
-                for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
-                    match o {
-                        o if o.col == 0 => text.line(format!("in{n}[g] = {};", at(n, "col"))),
-                        o if by_four(o) => text.line(format!("in{n}[g] = load4(&{});", at(n, "col"))),
-                        _ => {}
+            text.block("for (int i = 0; i < 4; i++)", |text| {
+                if !m.n.is_multiple_of(4) {
+                    text.line(format!("if (col + i >= {}) break;", m.n));
+                }
+                let load = |n: usize| match &m.operands[n] {
+                    o if o.col == 0 => format!("in{n}[g]"),
+                    o if by_four(o) => format!("in{n}[g].v[i]"),
+                    _ => at(n, "(col + i)"),
+                };
+                render(text, &m.program, load, "product.v[i]", |_, _| String::new());
+                for (n, (value, operand)) in m.stores.iter().enumerate() {
+                    let target = element(&m.operands[*operand], outer, row, "(col + i)");
+                    match whole[n] {
+                        true => text.line(format!("out{n}.v[i] = v{value};")),
+                        false => text.line(format!("{target} = v{value};")),
                     }
                 }
             });
-            text.line("#pragma unroll");
-            text.block(format!("for (int g = 0; g < {TOGETHER}; g++)"), |text| {
-                place(text);
-                text.line(format!("const Four product = load4(sums + q / {four} * {wide} + q % {four} * 4);"));
-                let together: Vec<bool> = m.stores.iter().map(|s| by_four(&m.operands[s.1])).collect();
-                for (n, _) in together.iter().enumerate().filter(|t| *t.1) {
-                    text.line(format!("Four out{n};"));
-                }
-                text.line("#pragma unroll");
-                text.block("for (int i = 0; i < 4; i++)", |text| {
-                    if !m.n.is_multiple_of(4) {
-                        text.line(format!("if (col + i >= {}) break;", m.n));
-                    }
-                    let load = |n: usize| match &m.operands[n] {
-                        o if o.col == 0 => format!("in{n}[g]"),
-                        o if by_four(o) => format!("in{n}[g].v[i]"),
-                        _ => at(n, "(col + i)"),
-                    };
-                    render(text, &m.program, load, "product.v[i]", |_, _| String::new());
-                    for (n, (value, operand)) in m.stores.iter().enumerate() {
-                        let target = element(&m.operands[*operand], outer, row, "(col + i)");
-                        match together[n] {
-                            true => text.line(format!("out{n}.v[i] = v{value};")),
-                            false => text.line(format!("{target} = v{value};")),
-                        }
-                    }
-                });
-                for (n, (_, operand)) in m.stores.iter().enumerate().filter(|(n, _)| together[*n]) {
-                    text.line(format!("store4(&{}, out{n});", element(&m.operands[*operand], outer, row, "col")));
-                }
-            });
-        },
-    );
+            for (n, (_, operand)) in m.stores.iter().enumerate().filter(|(n, _)| whole[*n]) {
+                text.line(format!("store4(&{}, out{n});", element(&m.operands[*operand], outer, row, "col")));
+            }
+        });
+    });
 }

@@ -208,7 +208,7 @@ mod tests {
             Transform::ColourJitter(ColourJitter { brightness: 0.3, ..ColourJitter::default() }),
             flip(),
             Transform::Rotation(Rotation { degrees: 0.0, interpolation: Default::default() }),
-            Transform::RandomCrop(RandomCrop { size: Size::Both([2, 4]), padding: 0, pad_if_needed: false }),
+            Transform::RandomCrop(RandomCrop { size: Some(Size::Both([2, 4])), padding: 0, pad_if_needed: false }),
             Transform::Grey(Grey { channels: 1, probability: 1.0 }),
         ];
         let jitter_only = vec![Transform::Grey(Grey { channels: 3, probability: 0.0 }); 2];

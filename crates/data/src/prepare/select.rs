@@ -137,7 +137,9 @@ fn keep_best(
         return Err(refused(table, "select.best", problem, &format!("use at most {}", columns.len())));
     }
     let target: Vec<u32> = match target {
-        Target::Classes { data, .. } => data.iter().map(|class| *class as u32).collect(),
+        Target::Classes { data, .. } | Target::Sequence { data, .. } => {
+            data.iter().map(|class| *class as u32).collect()
+        }
         Target::Values { data, .. } => mutual::binned(&data.iter().map(|v| *v as f64).collect::<Vec<f64>>()),
     };
     let information = |index: usize| {

@@ -162,7 +162,9 @@ impl Encoded {
 fn copy_target(target: Target, y: &mut FieldMut<'_>) -> Option<()> {
     match (target, y) {
         (Target::Values { data, .. }, FieldMut::F32(y)) if data.len() == y.len() => y.copy_from_slice(&data),
-        (Target::Classes { data, .. }, FieldMut::I32(y)) if data.len() == y.len() => y.copy_from_slice(&data),
+        (Target::Classes { data, .. } | Target::Sequence { data, .. }, FieldMut::I32(y)) if data.len() == y.len() => {
+            y.copy_from_slice(&data)
+        }
         _ => return None,
     }
     Some(())

@@ -40,6 +40,10 @@ impl InMemory {
         let target = match &data.target {
             Target::Values { width, .. } => Field::new(TARGET, Kind::F32, &[*width]),
             Target::Classes { classes, .. } => Field::classes(TARGET, (0..*classes).map(|c| c.to_string()).collect()),
+            Target::Sequence { classes, length, .. } => {
+                let field = Field::classes(TARGET, (0..*classes).map(|c| c.to_string()).collect());
+                Field { shape: vec![*length], ..field }
+            }
         };
         let schema = Schema::new(vec![Field::new(INPUT, kind, &[data.width()]), target])?;
         Ok(InMemory { name: name.to_owned(), data, schema })
@@ -80,6 +84,7 @@ impl Source for InMemory {
         match (&self.data.target, y) {
             (Target::Values { data, width }, FieldMut::F32(y)) => copy(data, *width, rows, y),
             (Target::Classes { data, .. }, FieldMut::I32(y)) => copy(data, 1, rows, y),
+            (Target::Sequence { data, length, .. }, FieldMut::I32(y)) => copy(data, *length, rows, y),
             _ => return Err(misfit(&self.name)),
         }
         Ok(())

@@ -9,6 +9,7 @@ use super::vocabulary::{Unit, Vocabulary};
 use super::{Rows, Source};
 use crate::error::DataError;
 use crate::file;
+use crate::rng::{SplitMix64, mix};
 use crate::schema::{Field, INPUT, Kind, Schema, TARGET};
 use crate::slot::FieldMut;
 
@@ -46,6 +47,8 @@ pub struct TextWindows {
     one_hot: bool,
     /// Tokens the windows, with what is predicted, lie in.
     range: Range<usize>,
+    /// Windows are moved by up to so many tokens, all alike, anew in every epoch.
+    drift: usize,
     schema: Schema,
     rows: u32,
 }
@@ -170,6 +173,24 @@ impl TextWindows {
         Ok((self.clone().within(first)?, self.clone().within(last)?))
     }
 
+    /// Windows end to end that lie elsewhere in every epoch: all are moved by as many tokens as (seed, epoch) say, so that in time each
+    /// token is seen at each place. Their number is a multiple of `batch` where there are as many.
+    pub fn drifting(mut self, batch: usize) -> Result<TextWindows, DataError> {
+        self = TextWindows::build(self.text, self.length, self.length, self.predict, self.one_hot, self.range)?;
+        let least = (self.length - 1).min(self.slack(self.rows as usize / 2));
+        // as few rows less as leave room to move by any part of a window
+        let roomy = (1..=self.rows as usize).rev().find(|rows| self.slack(*rows) >= least).unwrap_or(1);
+        let whole = roomy / batch.max(1) * batch.max(1);
+        self.rows = if whole > 0 { whole } else { roomy } as u32;
+        self.drift = self.slack(self.rows as usize);
+        Ok(self)
+    }
+
+    /// Tokens that so many windows end to end leave over.
+    fn slack(&self, rows: usize) -> usize {
+        self.range.len().saturating_sub(rows * self.length + 1)
+    }
+
     pub fn text(&self) -> &Text {
         &self.text
     }
@@ -210,7 +231,8 @@ impl TextWindows {
         if predict == Predict::Sequence {
             y.shape = vec![length];
         }
-        Ok(TextWindows { schema: Schema::new(vec![x, y])?, text, length, stride, predict, one_hot, range, rows })
+        let schema = Schema::new(vec![x, y])?;
+        Ok(TextWindows { schema, text, length, stride, predict, one_hot, range, drift: 0, rows })
     }
 }
 
@@ -230,7 +252,11 @@ impl Source for TextWindows {
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
         check(self, rows, into)?;
         let (tokens, length) = (&self.text.tokens, self.length);
-        let start = |row: &u32| self.range.start + *row as usize * self.stride;
+        let moved = match self.drift {
+            0 => 0,
+            drift => SplitMix64::new(mix(rows.seed) ^ rows.epoch).below(drift as u32 + 1) as usize,
+        };
+        let start = |row: &u32| self.range.start + moved + *row as usize * self.stride;
         let [x, FieldMut::I32(y)] = into else { return Ok(()) };
         match x {
             FieldMut::I32(x) => {
@@ -329,6 +355,26 @@ mod tests {
             assert!(windows.split(share).is_err());
         }
         assert!(windows.split(0.99).err().unwrap().to_string().contains("1 tokens are too few"));
+    }
+
+    #[test]
+    fn windows_that_drift_show_every_token_at_every_place() {
+        let long = text(&"abcdefghij".repeat(10), Unit::Bytes).unwrap();
+        let windows = TextWindows::new(long, 8, 1, Predict::Sequence).unwrap().drifting(5).unwrap();
+        assert_eq!((windows.rows(), windows.drift), (10, 19));
+        let mut starts = std::collections::BTreeSet::new();
+        for epoch in 0..200 {
+            let (mut x, mut y) = (vec![0; 80], vec![0; 80]);
+            let rows = Rows { numbers: &(0..10).collect::<Vec<_>>(), seed: 1, epoch };
+            windows.gather(&rows, &mut [FieldMut::I32(&mut x), FieldMut::I32(&mut y)]).unwrap();
+            assert_eq!(x[1..], y[..79], "end to end");
+            starts.insert(x[0] - 97);
+        }
+        assert_eq!(starts.len(), 10, "{starts:?}");
+        // a text hardly longer than a window
+        let short = text("abcdefghij", Unit::Bytes).unwrap();
+        let windows = TextWindows::new(short, 8, 1, Predict::Sequence).unwrap().drifting(5).unwrap();
+        assert_eq!((windows.rows(), windows.drift), (1, 1));
     }
 
     #[test]

@@ -122,6 +122,8 @@ impl TargetFact {
                 data.iter().for_each(|c| counts[*c as usize] += 1);
                 TargetFact { classes: counts, whole: true, distinct: *classes, ..TargetFact::default() }
             }
+            // tokens are as rare as their language has them
+            Target::Sequence { classes, .. } => TargetFact { whole: true, distinct: *classes, ..TargetFact::default() },
             Target::Values { data, width } => {
                 let all = spread(data);
                 let distinct: HashSet<u32> = data.iter().map(|v| v.to_bits()).take(100_000).collect();
@@ -213,6 +215,7 @@ fn different(values: &[f32]) -> usize {
 
 fn with_target(values: &[f32], target: &Target, rows: &[usize]) -> f64 {
     match target {
+        Target::Sequence { .. } => 0.0,
         Target::Values { data, width } => {
             let targets: Vec<f32> = rows.iter().map(|r| data[r * width]).collect();
             correlation(values, &targets)
@@ -331,6 +334,7 @@ fn neighbours(table: &[f32], width: usize, target: &Target, rows: &[usize]) -> O
             let classes: Vec<usize> = (0..count)
                 .map(|i| match target {
                     Target::Classes { data, .. } => data[of_row(i)] as usize,
+                    Target::Sequence { data, length, .. } => data[of_row(i) * length] as usize,
                     Target::Values { data, .. } => data[of_row(i)] as usize,
                 })
                 .collect();

@@ -1,11 +1,11 @@
 use std::fmt;
 
-use citius_graph::Tensor;
+use citius_graph::{DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::head::Headed;
 use super::start::Started;
-use super::{Depth, Head, HiddenLayer, LeNet, Mlp, ResNet, Stem, Vgg, Vit, forecaster, mlp};
+use super::{Depth, Gpt, Head, HiddenLayer, LeNet, Mlp, NLinear, ResNet, ResNet9, Stem, Vgg, Vit, forecaster, mlp};
 use crate::{Activation, ByName, Cell, Module, WeightInit};
 
 /// What one row of a batch is, laid out one element after the other.
@@ -18,14 +18,23 @@ pub enum RowShape {
     Picture { channels: usize, height: usize, width: usize },
     /// `[length,features]`
     Series { length: usize, features: usize },
+    /// Numbers of tokens, i32 `[length]`.
+    Tokens { length: usize },
 }
 
 impl RowShape {
+    /// The input `x` `[rows,elements]` of a graph.
+    pub fn input(self, g: &Graph, rows: usize) -> Tensor {
+        let dtype = if matches!(self, RowShape::Tokens { .. }) { DType::I32 } else { DType::F32 };
+        g.input_of("x", &[rows, self.elements()], dtype)
+    }
+
     pub fn elements(self) -> usize {
         match self {
             RowShape::Flat { width } => width,
             RowShape::Picture { channels, height, width } => channels * height * width,
             RowShape::Series { length, features } => length * features,
+            RowShape::Tokens { length } => length,
         }
     }
 }
@@ -36,6 +45,7 @@ impl fmt::Display for RowShape {
             RowShape::Flat { width } => write!(f, "{width} numbers"),
             RowShape::Picture { channels, height, width } => write!(f, "pictures {channels}×{height}×{width}"),
             RowShape::Series { length, features } => write!(f, "{length} steps of {features} numbers"),
+            RowShape::Tokens { length } => write!(f, "{length} tokens"),
         }
     }
 }
@@ -59,7 +69,12 @@ pub enum Network {
         #[serde(default = "vgg_channels")]
         channels: Vec<usize>,
     },
-    /// Residual networks of so many layers.
+    /// Residual networks of so many layers; the one of nine for small pictures.
+    #[serde(rename = "resnet-9")]
+    Resnet9 {
+        #[serde(default = "resnet9_width")]
+        width: usize,
+    },
     #[serde(rename = "resnet-18")]
     Resnet18 {
         #[serde(default = "resnet_width")]
@@ -88,6 +103,17 @@ pub enum Network {
         #[serde(default = "recurrent_layers")]
         layers: usize,
     },
+    /// What follows a series as a straight line of its past, measured from the last value.
+    Nlinear,
+    /// A transformer that says of each token of a text which comes next.
+    Gpt {
+        #[serde(default = "gpt_width")]
+        width: usize,
+        #[serde(default = "gpt_heads")]
+        heads: usize,
+        #[serde(default = "gpt_layers")]
+        layers: usize,
+    },
     /// A transformer over squares of a picture.
     Vit {
         #[serde(default = "vit_patch")]
@@ -113,6 +139,10 @@ fn vgg_channels() -> Vec<usize> {
     vec![16, 32, 64]
 }
 
+fn resnet9_width() -> usize {
+    32
+}
+
 fn resnet_width() -> usize {
     64
 }
@@ -123,6 +153,18 @@ fn recurrent_hidden() -> usize {
 
 fn recurrent_layers() -> usize {
     1
+}
+
+fn gpt_width() -> usize {
+    256
+}
+
+fn gpt_heads() -> usize {
+    4
+}
+
+fn gpt_layers() -> usize {
+    4
 }
 
 fn vit_patch() -> usize {
@@ -199,6 +241,23 @@ impl Network {
 
     fn body(&self, frame: &Frame) -> Result<Box<dyn Module>, String> {
         let Frame { row, outputs, dropout, .. } = *frame;
+        let misfit = |kind: &str, instead: &str| {
+            Err(format!("{} is for {kind}, a row here is {row}; use --model {instead}", self.name()))
+        };
+        match (self, row) {
+            (&Network::Gpt { width, heads, layers }, RowShape::Tokens { length: context }) => {
+                if heads == 0 || width % heads != 0 {
+                    return Err(format!(
+                        "gpt: {heads} heads do not divide a width of {width}; choose a number that does"
+                    ));
+                }
+                let vocabulary = outputs;
+                return Ok(Box::new(Gpt { vocabulary, context, width, heads, layers, dropout, tied: false }));
+            }
+            (_, RowShape::Tokens { .. }) => return misfit("numbers", "gpt"),
+            (Network::Gpt { .. }, _) => return misfit("the tokens of a text", "mlp"),
+            _ => {}
+        }
         if *self == Network::Mlp {
             let net = match &frame.layers[..] {
                 [] => mlp(&[&[row.elements()], &frame.hidden[..], &[outputs]].concat(), frame.activation, dropout),
@@ -217,29 +276,44 @@ impl Network {
         if !frame.layers.is_empty() {
             return Err(format!("layers are those of an mlp, and the model is {}; leave one of them out", self.name()));
         }
-        if let Network::Gru { hidden, layers } | Network::Lstm { hidden, layers } = *self {
-            let RowShape::Series { length, features } = row else {
-                return Err(format!("{} is for sequences, a row here is {row}; use --model mlp", self.name()));
+        if let Network::Gru { .. } | Network::Lstm { .. } | Network::Nlinear = *self {
+            let RowShape::Series { length, features } = row else { return misfit("sequences", "mlp") };
+            let dims = vec![length, features];
+            let recurrent = |cell: Cell, hidden: usize, layers: usize| -> Box<dyn Module> {
+                let net = forecaster(cell, features, hidden, outputs).layers(layers).dropout(dropout);
+                Box::new(if frame.whole { net.whole() } else { net })
             };
-            let cell = if matches!(self, Network::Gru { .. }) { Cell::Gru } else { Cell::Lstm };
-            let net = forecaster(cell, features, hidden, outputs).layers(layers).dropout(dropout);
-            let net = Box::new(if frame.whole { net.whole() } else { net });
-            return Ok(Box::new(Shaped { dims: vec![length, features], net }));
+            let net: Box<dyn Module> = match *self {
+                Network::Gru { hidden, layers } => recurrent(Cell::Gru, hidden, layers),
+                Network::Lstm { hidden, layers } => recurrent(Cell::Lstm, hidden, layers),
+                _ if features > 0 && outputs % features == 0 => {
+                    Box::new(NLinear { length, columns: features, horizon: outputs / features })
+                }
+                _ => {
+                    return Err(format!(
+                        "nlinear says how each column goes on, and {outputs} numbers are no rows of {features} columns; use --model gru"
+                    ));
+                }
+            };
+            return Ok(Box::new(Shaped { dims, net }));
         }
         let RowShape::Picture { channels: inputs, height, width: across } = row else {
-            return Err(format!("{} is for pictures, a row here is {row}; use --model mlp", self.name()));
+            return misfit("pictures", "mlp");
         };
         let residual = |depth: Depth, width: usize| {
             let stem = if height.min(across) < LARGE_PICTURE { Stem::Cifar } else { Stem::Imagenet };
             Box::new(ResNet { inputs, outputs, depth, stem, width })
         };
         let net: Box<dyn Module> = match self {
-            Network::Mlp | Network::Gru { .. } | Network::Lstm { .. } => unreachable!("built above"),
+            Network::Mlp | Network::Gru { .. } | Network::Lstm { .. } | Network::Nlinear | Network::Gpt { .. } => {
+                unreachable!("built above")
+            }
             Network::Lenet { channels, hidden } => {
                 let (channels, hidden) = (*channels, *hidden);
                 Box::new(LeNet { inputs, size: [height, across], channels, hidden, outputs, dropout })
             }
             Network::Vgg { channels } => Box::new(Vgg { inputs, outputs, channels: channels.clone(), dropout }),
+            Network::Resnet9 { width } => Box::new(ResNet9 { inputs, outputs, width: *width }),
             Network::Resnet18 { width } => residual(Depth::Eighteen, *width),
             Network::Resnet34 { width } => residual(Depth::ThirtyFour, *width),
             Network::Resnet50 { width } => residual(Depth::Fifty, *width),
@@ -255,11 +329,14 @@ impl Network {
             Network::Mlp => "mlp",
             Network::Lenet { .. } => "lenet",
             Network::Vgg { .. } => "vgg",
+            Network::Resnet9 { .. } => "resnet-9",
             Network::Resnet18 { .. } => "resnet-18",
             Network::Resnet34 { .. } => "resnet-34",
             Network::Resnet50 { .. } => "resnet-50",
             Network::Gru { .. } => "gru",
             Network::Lstm { .. } => "lstm",
+            Network::Nlinear => "nlinear",
+            Network::Gpt { .. } => "gpt",
             Network::Vit { .. } => "vit",
         }
     }
@@ -295,7 +372,7 @@ mod tests {
     #[test]
     fn every_name_builds_for_pictures() {
         let row = RowShape::Picture { channels: 3, height: 32, width: 32 };
-        for name in ["mlp", "lenet", "vgg", "resnet-18", "resnet-34", "resnet-50", "vit"] {
+        for name in ["mlp", "lenet", "vgg", "resnet-9", "resnet-18", "resnet-34", "resnet-50", "vit"] {
             let network = Network::by_name(name).unwrap();
             assert_eq!(network.name(), name);
             let g = Graph::new();
@@ -314,6 +391,27 @@ mod tests {
             g.check().unwrap();
             assert_eq!(y.dims(), [4, 10], "{name}");
         }
+        let nlinear = Network::by_name("nlinear").unwrap();
+        let g = Graph::new();
+        let y = nlinear.build(&Frame { outputs: 6, ..frame(row) }).unwrap().forward(&row.input(&g, 4));
+        g.check().unwrap();
+        assert_eq!(y.dims(), [4, 6]);
+        assert!(nlinear.build(&frame(row)).err().unwrap().contains("no rows of 3 columns"));
+    }
+
+    #[test]
+    fn tokens_go_through_a_gpt() {
+        let row = RowShape::Tokens { length: 12 };
+        let g = Graph::new();
+        let y = Network::by_name("gpt").unwrap().build(&frame(row)).unwrap().forward(&row.input(&g, 4));
+        g.check().unwrap();
+        assert_eq!(y.dims(), [4, 12, 10]);
+        let problem = Network::by_name("gru").unwrap().build(&frame(row)).err().unwrap();
+        assert!(problem.contains("gru is for numbers, a row here is 12 tokens; use --model gpt"), "{problem}");
+        let odd = Network::Gpt { width: 10, heads: 3, layers: 1 }.build(&frame(row)).err().unwrap();
+        assert!(odd.contains("3 heads do not divide a width of 10"), "{odd}");
+        let flat = frame(RowShape::Flat { width: 7 });
+        assert!(Network::by_name("gpt").unwrap().build(&flat).err().unwrap().contains("tokens of a text"));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Depth {
 }
 
 /// As torchvision starts them.
-fn convolution(path: &str, inputs: usize, outputs: usize, size: usize, stride: usize) -> Conv2d {
+pub(super) fn convolution(path: &str, inputs: usize, outputs: usize, size: usize, stride: usize) -> Conv2d {
     let fan_out = outputs * size * size;
     let std = (2.0 / fan_out.max(1) as f64).sqrt();
     let init = WeightInit::Normal { mean: 0.0, std };

@@ -1,5 +1,6 @@
 use citius_graph::ops::recurrence::{Cell, Recurrence};
 use citius_graph::{Convolution, DType, Graph, Tensor};
+use citius_nn::{Vary, vary};
 
 use super::{Case, Start};
 
@@ -333,6 +334,10 @@ fn recurrence(cell: Cell, [steps, rows, width]: [usize; 3], variant: usize) -> C
 fn others(cases: &mut Vec<Case>) {
     cases.push(one("step".into(), &[3], |g, x| x * (g.step() + 2.0)));
     cases.push(one("random".into(), &[33], |g, x| x * g.random_uniform(&[33])));
+    let erase = Vary::Erase { probability: 0.7, scale: [0.1, 0.4], ratio: [0.5, 2.0], value: -3.0 };
+    let moves = [Vary::Shift { pixels: 2 }, Vary::MirrorX { probability: 0.5 }, Vary::MirrorY { probability: 0.5 }];
+    cases.push(one("moved pictures".into(), &[3, 2, 5, 6], move |_, x| vary(x, &moves, (2.0, 1.0))));
+    cases.push(one("painted pictures".into(), &[3, 2, 5, 6], move |_, x| vary(x, &[erase], (2.0, 1.0))));
     cases.push(one("iota".into(), &[2, 3], |g, x| x * g.iota(3)));
     cases.push(one("constant".into(), &[3], |g, x| x * g.full(0.25, &[3]) + g.scalar(1.5)));
     let cast = |name: &str, dtype: DType, values: &[f64]| {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use citius_graph::{DType, Graph, Tensor};
-use citius_nn::models::{Gpt, LeNet, Mixer, ResNet, TableNet, TransformerClassifier, Vgg, Vit};
+use citius_nn::models::{Gpt, LeNet, Mixer, NLinear, ResNet, ResNet9, TableNet, TransformerClassifier, Vgg, Vit};
 use citius_nn::{Activation, Clip, Learning, Module, mlp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -106,6 +106,8 @@ fn predict(model: &Model, g: &Graph) -> Result<Tensor, String> {
         "lenet" => sized::<LeNet>(model)?.forward(&numbers()?),
         "vgg" => sized::<Vgg>(model)?.forward(&numbers()?),
         "resnet" => sized::<ResNet>(model)?.forward(&numbers()?),
+        "resnet-9" => sized::<ResNet9>(model)?.forward(&numbers()?),
+        "nlinear" => sized::<NLinear>(model)?.forward(&numbers()?),
         "table-net" => sized::<TableNet>(model)?.forward_mixed(&numbers()?, &input("codes", DType::I32)?),
         other => return Err(format!("no architecture {other}")),
     })

@@ -12,7 +12,7 @@ use crate::material::{Feed, Loaded};
 use crate::{Choice, Material, TrainError, Wishes};
 
 /// Keeps what is drawn here apart from what else follows from the seed.
-const LABELS: u64 = 0x1ABE_15;
+const LABELS: u64 = 0x001A_BE15;
 const IN_BLOCKS: &str =
     "needs rows that can be had in any order, these are read in blocks; leave it out, or give more --memory";
 
@@ -39,14 +39,14 @@ impl Problem {
             self.train.alter("wrong labels", |material| match material {
                 Material::Resident(mut data) => {
                     relabel(&mut data, share, seed);
-                    Ok(Material::Resident(data))
+                    Ok(Some(Material::Resident(data)))
                 }
                 Material::Loaded(Loaded { feed: Feed::Source(source), form, options }) => {
                     let of = others(source.rows() as usize, share, seed);
                     let feed = Feed::Source(Arc::new(Relabelled { source, of }));
-                    Ok(Material::Loaded(Loaded { feed, form, options }))
+                    Ok(Some(Material::Loaded(Loaded { feed, form, options })))
                 }
-                Material::Loaded(loaded) => Err(Material::Loaded(loaded)),
+                Material::Loaded(_) => Ok(None),
             })?;
             let value = match shuffled {
                 true => "shuffled apart from the rows".to_owned(),
@@ -60,15 +60,15 @@ impl Problem {
             let bytes = self.bytes();
             self.train.alter("a delay", |material| match material {
                 Material::Resident(data) => {
-                    let Ok(source) = InMemory::new(&name, Arc::new(data)) else { return Ok(empty()) };
-                    let feed = Feed::Source(Arc::new(Slow::new(Arc::new(source), delay)));
-                    Ok(Loaded::new(feed, bytes, options).map_or_else(|_| empty(), Material::Loaded))
+                    let source = Arc::new(InMemory::new(&name, Arc::new(data))?);
+                    let feed = Feed::Source(Arc::new(Slow::new(source, delay)));
+                    Ok(Some(Material::Loaded(Loaded::new(feed, bytes, options)?)))
                 }
                 Material::Loaded(Loaded { feed: Feed::Source(source), form, options }) => {
                     let feed = Feed::Source(Arc::new(Slow::new(source, delay)));
-                    Ok(Material::Loaded(Loaded { feed, form, options }))
+                    Ok(Some(Material::Loaded(Loaded { feed, form, options })))
                 }
-                Material::Loaded(loaded) => Err(Material::Loaded(loaded)),
+                Material::Loaded(_) => Ok(None),
             })?;
             self.choices.push(Choice::new("delay", format!("{delay} µs of work to prepare a row"), "as told"));
         }
@@ -133,14 +133,17 @@ impl Problem {
 }
 
 impl Material {
-    /// Itself, made of something else; `Err` gives back what cannot be.
-    fn alter(&mut self, what: &str, f: impl FnOnce(Material) -> Result<Material, Material>) -> Result<(), TrainError> {
-        let (material, fits) = match f(std::mem::replace(self, empty())) {
-            Ok(material) => (material, true),
-            Err(material) => (material, false),
-        };
-        *self = material;
-        if fits { Ok(()) } else { Err(TrainError::Setting(format!("{what} {IN_BLOCKS}"))) }
+    /// Itself, made of something else; `None` where that cannot be.
+    fn alter(
+        &mut self,
+        what: &str,
+        f: impl FnOnce(Material) -> Result<Option<Material>, TrainError>,
+    ) -> Result<(), TrainError> {
+        match f(std::mem::replace(self, empty()))? {
+            Some(material) => *self = material,
+            None => return Err(TrainError::Setting(format!("{what} {IN_BLOCKS}"))),
+        }
+        Ok(())
     }
 }
 
@@ -167,6 +170,9 @@ fn relabel(data: &mut Dataset, share: f64, seed: u64) {
     let of = others(data.rows, share, seed);
     match &mut data.target {
         Target::Classes { data, .. } => *data = of.iter().map(|row| data[*row as usize]).collect(),
+        Target::Sequence { data, length, .. } => {
+            *data = of.iter().flat_map(|row| &data[*row as usize * *length..][..*length]).copied().collect();
+        }
         Target::Values { data, width } => {
             *data = of.iter().flat_map(|row| &data[*row as usize * *width..][..*width]).copied().collect();
         }

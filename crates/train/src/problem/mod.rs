@@ -9,16 +9,19 @@ mod series;
 mod stream;
 mod table;
 mod text;
+mod variation;
 
 use std::path::Path;
 
 use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task};
-use citius_nn::RowShape;
+use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
 pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
 pub use rows::{RowsFrom, RowsInput, open_pictures};
 pub use table::{larger_than_memory, read_options};
+pub(crate) use text::{BATCH as TEXT_BATCH, has_gpu};
+pub(crate) use variation::in_step;
 
 use crate::config::{SourceKind, Wishes};
 use crate::{Choice, LoadingOptions, Material, TrainError, memory};
@@ -121,10 +124,10 @@ fn expect_pictures(wishes: &Wishes) -> Result<(), TrainError> {
     };
     let pictures = match (&wishes.source, wishes.kind) {
         (Some(_), Some(kind)) => kind == SourceKind::Pictures,
-        (Some(path), None) => matches!(Found::at(path)?, Found::Pictures(_)),
-        (None, _) => false,
+        (Some(path), None) => matches!(Found::at(path)?, Found::Pictures(_) | Found::Mnist(_) | Found::Cifar(_)),
+        (None, _) => true,
     };
-    let message = format!("{asked} is for a folder or a list of pictures, and the source is none; leave it out");
+    let message = format!("{asked} is for pictures, and the source is none of them; leave it out");
     if pictures { Ok(()) } else { Err(TrainError::Setting(message)) }
 }
 
@@ -139,25 +142,29 @@ impl Problem {
 
     fn as_found(wishes: &Wishes) -> Result<Problem, TrainError> {
         expect_pictures(wishes)?;
-        let Some(path) = &wishes.source else { return Problem::digits(60_000, 10_000) };
-        match (wishes.kind, wishes.window) {
-            (Some(SourceKind::Pictures), _) => return Problem::pictures(path, wishes),
-            (Some(SourceKind::Text), _) => return Problem::text(path, wishes),
-            (Some(SourceKind::Series), window) => return Problem::series(path, window.unwrap_or(96), wishes),
-            (Some(SourceKind::Table), _) => return Problem::tables(std::slice::from_ref(path), wishes),
-            (None, _) => {}
+        let Some(path) = &wishes.source else { return Problem::digits(60_000, 10_000)?.varied(wishes) };
+        match wishes.kind {
+            Some(SourceKind::Pictures) => return Problem::pictures(path, wishes),
+            Some(SourceKind::Text) => return Problem::text(path, wishes),
+            Some(SourceKind::Series) => return Problem::series(path, wishes),
+            Some(SourceKind::Table) => return Problem::tables(std::slice::from_ref(path), wishes),
+            None => {}
         }
-        match (Found::at(path)?, wishes.window) {
-            (Found::Mnist(path), _) => Problem::mnist(&path),
-            (Found::Cifar(path), _) => Problem::cifar(&path),
+        let series = wishes.window.is_some() || wishes.horizon.is_some();
+        let reads = matches!(wishes.model, Some(Network::Gpt { .. }));
+        match (Found::at(path)?, series) {
+            // characters are characters, whatever else they may mean
+            (Found::Tables(paths), _) if reads && paths.len() == 1 => Problem::text(&paths[0], wishes),
+            (Found::Mnist(path), _) => Problem::mnist(&path)?.varied(wishes),
+            (Found::Cifar(path), _) => Problem::cifar(&path)?.varied(wishes),
             (Found::Pictures(path), _) => Problem::pictures(&path, wishes),
             (Found::Packed(path), _) => Problem::packed(&path, wishes),
             (Found::Text(path), _) => Problem::text(&path, wishes),
-            (Found::Tables(paths), Some(window)) => match &paths[..] {
-                [path] => Problem::series(path, window, wishes),
-                _ => Err(TrainError::Setting("--window needs one table, in the order of time".into())),
+            (Found::Tables(paths), true) => match &paths[..] {
+                [path] => Problem::series(path, wishes),
+                _ => Err(TrainError::Setting("--window and --horizon need one table, in the order of time".into())),
             },
-            (Found::Tables(paths), None) => Problem::tables(&paths, wishes),
+            (Found::Tables(paths), false) => Problem::tables(&paths, wishes),
         }
     }
 
@@ -175,7 +182,9 @@ impl Problem {
             }
             match &set.target {
                 Target::Values { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
-                Target::Classes { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
+                Target::Classes { data, .. } | Target::Sequence { data, .. } => {
+                    data.iter().for_each(|v| hash.add(&v.to_le_bytes()))
+                }
             }
         }
         hash.0
@@ -195,7 +204,8 @@ impl Problem {
         }
         match (&mut all.target, &more.target) {
             (Target::Values { data, .. }, Target::Values { data: more, .. }) => data.extend_from_slice(more),
-            (Target::Classes { data, .. }, Target::Classes { data: more, .. }) => data.extend_from_slice(more),
+            (Target::Classes { data, .. }, Target::Classes { data: more, .. })
+            | (Target::Sequence { data, .. }, Target::Sequence { data: more, .. }) => data.extend_from_slice(more),
             _ => return None,
         }
         Some(all)

@@ -49,12 +49,12 @@ impl Problem {
             ),
         ];
         let judged: Arc<PictureSource> = Arc::new(measured);
-        let (train, constant) = match (&wishes.augment, wishes.mix) {
-            (None, None) => (judged.clone(), true),
+        let asked = wishes.augment.clone().unwrap_or_default();
+        let (train, constant) = match (&asked[..], wishes.mix) {
+            ([], None) => (judged.clone(), true),
             (transforms, mix) => {
-                let transforms = transforms.clone().unwrap_or_default();
                 let last = vec![resize()]; // whatever they leave is brought to the size of the network's input
-                let transforms = [transforms.clone(), last].concat();
+                let transforms = [transforms, &last].concat();
                 // a share of a byte is no byte
                 let output = match mix {
                     None => Output::U8,

@@ -41,6 +41,8 @@ pub enum RowsFrom {
     Series { length: usize, stride: usize, horizon: usize, scale: SeriesScale },
     /// Windows over a text, one-hot, and the token behind each.
     Text { length: usize, vocabulary: Vocabulary },
+    /// Windows over a text, as numbers of tokens, and the token behind each.
+    Tokens { length: usize, vocabulary: Vocabulary },
     /// CIFAR's binary files: the test half, or the training half where there is no other.
     Cifar,
     /// A packed file.
@@ -80,6 +82,10 @@ impl RowsInput {
                 let text = Arc::new(Text::open_with(path, vocabulary)?);
                 Box::new(TextWindows::new(text, *length, 1, Predict::Next)?.one_hot()?)
             }
+            RowsFrom::Tokens { length, vocabulary } => {
+                let text = Arc::new(Text::open_with(path, vocabulary)?);
+                Box::new(TextWindows::new(text, *length, *length, Predict::Sequence)?)
+            }
             RowsFrom::Cifar => {
                 let (train, test) = read_cifar(path)?.datasets()?;
                 let half = if test.rows > 0 { test } else { train };
@@ -109,9 +115,11 @@ impl RowsInput {
     pub fn row_shape(&self) -> RowShape {
         let field = self.schema.field(schema::INPUT);
         match (&self.from, field.map_or(&[][..], |x| &x.shape)) {
-            (RowsFrom::Series { .. } | RowsFrom::Text { .. }, &[length, features]) => {
-                RowShape::Series { length, features }
+            (RowsFrom::Tokens { .. }, &[length]) => RowShape::Tokens { length },
+            (RowsFrom::Text { length, .. }, _) if *length > 0 => {
+                RowShape::Series { length: *length, features: self.width() / length }
             }
+            (RowsFrom::Series { .. }, &[length, features]) => RowShape::Series { length, features },
             (_, &[channels, height, width]) => RowShape::Picture { channels, height, width },
             _ => RowShape::Flat { width: self.width() },
         }
@@ -243,7 +251,8 @@ pub(super) fn dataset_of(source: &dyn Source, rows: &[u32], (scale, shift): (f32
     };
     let mut target = match y.kind {
         Kind::F32 => Target::Values { data: vec![0.0; count * y.width()], width: y.width() },
-        Kind::I32 => Target::Classes { data: vec![0; count], classes: y.labels.len() },
+        Kind::I32 if y.shape.is_empty() => Target::Classes { data: vec![0; count], classes: y.labels.len() },
+        Kind::I32 => Target::Sequence { data: vec![0; count * y.width()], length: y.width(), classes: y.labels.len() },
         Kind::U8 => return Err(wrong()),
     };
     let into_x = match &mut features {
@@ -253,7 +262,7 @@ pub(super) fn dataset_of(source: &dyn Source, rows: &[u32], (scale, shift): (f32
     };
     let into_y = match &mut target {
         Target::Values { data, .. } => FieldMut::F32(data),
-        Target::Classes { data, .. } => FieldMut::I32(data),
+        Target::Classes { data, .. } | Target::Sequence { data, .. } => FieldMut::I32(data),
     };
     source.gather(&Rows { numbers: rows, seed: 0, epoch: 0 }, &mut [into_x, into_y])?;
     Dataset::new(count, features, target)

@@ -4,22 +4,39 @@ use std::path::Path;
 use std::sync::Arc;
 
 use citius_data::source::{ColumnScale, SeriesOptions, SeriesScale, SeriesWindows};
-use citius_data::{Scale, Source, Table};
+use citius_data::{Features, Scale, Source, Table, Target};
+use citius_nn::Network;
 
-use super::rows::{Parts, RowsFrom, RowsInput};
+use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
 use super::{Problem, count, read_options, stem};
 use crate::{Choice, TrainError, Wishes};
 
+/// Rows seen when nobody says otherwise, two weeks of hours; at most the twentieth part of the table.
+const LENGTH: usize = 336;
+const PARTS: usize = 20;
+
 impl Problem {
-    pub(super) fn series(path: &Path, length: usize, wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn series(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
         let table = Table::read(path, &read_options(wishes)?)?;
         let (stride, horizon) = (wishes.stride.unwrap_or(1), wishes.horizon.unwrap_or(1));
+        let length = wishes.window.unwrap_or(LENGTH.min(table.rows / PARTS).max(1));
         // the latest rows are kept for judging, and before them those that decide when to stop
         let after = |share: f64, end: usize| end - (end as f64 * share.clamp(0.0, 1.0)) as usize;
         let test = after(wishes.test.unwrap_or(0.2), table.rows);
         let validation = after(wishes.validation.unwrap_or(0.2), test);
+        // a column's own past says most about it, and a straight line of it overlooks the others
+        let alone = match &wishes.model {
+            Some(network) => *network == Network::Nlinear,
+            None => wishes.hidden.is_none(),
+        };
+        let targets: Vec<String> = wishes.target.clone().into_iter().collect();
         let options = SeriesOptions {
-            targets: wishes.target.clone().into_iter().collect(),
+            columns: match (alone, &targets[..]) {
+                (true, []) => vec![last_numeric(&table)],
+                (true, _) => targets.clone(),
+                (false, _) => Vec::new(),
+            },
+            targets,
             length,
             stride,
             horizon,
@@ -42,6 +59,10 @@ impl Problem {
             Choice::new("split", "training rows first, then validation, test rows last", "windows cross no border"),
         ];
         choices.extend(windows.notes().iter().map(|note| Choice::new("note", note.as_str(), "")));
+        if let Some(rmse) = last_value(&windows, &splits.test)? {
+            let value = format!("rmse {rmse:.4} on the test rows");
+            choices.push(Choice::new("baseline", value, "if the last value of a window stayed"));
+        }
         let target_scale = match &scale.targets[..] {
             [one] => (one.mean, one.deviation),
             _ => (0.0, 1.0),
@@ -99,6 +120,38 @@ fn rescaled(fitted: &SeriesScale, wishes: &Wishes) -> Result<Option<SeriesScale>
         targets: fitted.targets.iter().map(|column| of(column, targets, 1)).collect(),
     }))
 }
+
+/// The column predicted when none is named.
+fn last_numeric(table: &Table) -> String {
+    let numeric = |column: &&citius_data::table::Column| matches!(column.values, citius_data::table::Values::Number(_));
+    // none: said where the windows are made
+    table.columns.iter().rev().find(numeric).map_or_else(|| "-1".to_owned(), |column| column.name.clone())
+}
+
+/// Root of the mean squared error of saying that the last value of a window stays, in the units of the only target.
+fn last_value(windows: &SeriesWindows, rows: &[u32]) -> Result<Option<f64>, TrainError> {
+    let SeriesScale { columns, targets } = windows.scale();
+    let [target] = &targets[..] else { return Ok(None) };
+    let Some(at) = columns.iter().position(|column| column.name == target.name) else { return Ok(None) };
+    let (mut squares, mut terms) = (0.0, 0.0);
+    for some in rows.chunks(SOME) {
+        let data = dataset_of(windows, some, (1.0, 0.0))?;
+        let (Features::F32 { data: x, width }, Target::Values { data: y, width: ahead }) =
+            (&data.features, &data.target)
+        else {
+            return Ok(None);
+        };
+        for (x, y) in x.chunks_exact(*width).zip(y.chunks_exact(*ahead)) {
+            let last = x[width - columns.len() + at] as f64;
+            squares += y.iter().map(|y| (*y as f64 - last).powi(2)).sum::<f64>();
+            terms += y.len() as f64;
+        }
+    }
+    Ok((terms > 0.0).then(|| (squares / terms).sqrt() * target.deviation))
+}
+
+/// Windows looked at together.
+const SOME: usize = 256;
 
 /// A network of plain layers gives one row of numbers: `y` without its shape.
 fn flat_target(schema: &citius_data::Schema) -> Result<citius_data::Schema, TrainError> {

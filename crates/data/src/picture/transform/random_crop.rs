@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::{MOST_SIDE, Random, Shape, Size, Step};
 use crate::picture::canvas::Canvas;
 
-/// `padding` black pixels are added on every side first; `pad_if_needed` adds as many as a small picture lacks.
+/// `padding` black pixels are added on every side first; `pad_if_needed` adds as many as a small picture lacks. Without a `size` it is
+/// that of the picture: then padding is how far it may move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RandomCrop {
-    pub size: Size,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
     #[serde(default)]
     pub padding: usize,
     #[serde(default)]
@@ -19,18 +21,18 @@ pub struct RandomCrop {
 impl Step for RandomCrop {
     fn check(&self) -> Result<(), String> {
         match self.padding <= MOST_SIDE {
-            true => self.size.check(),
+            true => self.size.map_or(Ok(()), Size::check),
             false => Err(format!("padding {}, at most {MOST_SIDE} is possible", self.padding)),
         }
     }
 
     fn shape(&self, before: Shape) -> Shape {
-        Shape { size: Some(self.size.pair()), ..before }
+        Shape { size: self.size.map(Size::pair).or(before.size), ..before }
     }
 
     fn apply(&self, canvas: &mut Canvas<'_>, random: &mut Random) -> Result<(), String> {
-        let (height, width) = self.size.pair();
         let (have_width, have_height) = (canvas.width(), canvas.height());
+        let (height, width) = self.size.map_or((have_height, have_width), Size::pair);
         let mut start = |have: usize, want: usize| {
             let needed = if self.pad_if_needed { want.saturating_sub(have + 2 * self.padding) } else { 0 };
             let edge = self.padding + needed;
@@ -55,7 +57,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn crop(padding: usize, pad_if_needed: bool, size: usize) -> RandomCrop {
-        RandomCrop { size: Size::One(size), padding, pad_if_needed }
+        RandomCrop { size: Some(Size::One(size)), padding, pad_if_needed }
     }
 
     #[test]
@@ -80,6 +82,9 @@ mod tests {
         assert_eq!(counts, HashSet::from([0, 1, 2, 4]));
         let (width, height, _) = run(Transform::RandomCrop(crop(0, true, 5)), &white, 1);
         assert_eq!((width, height), (5, 5));
+        let own = RandomCrop { size: None, padding: 1, pad_if_needed: false };
+        let (width, height, _) = run(Transform::RandomCrop(own), &white, 1);
+        assert_eq!((width, height), (2, 2));
     }
 
     #[test]
