@@ -95,6 +95,8 @@ impl Verdict {
 
 /// Turns of each; the second and the last but one in order are a 96% interval of the median.
 const TURNS: usize = 9;
+/// Where there is little time; the first and the last in order are a 94% interval.
+const FEW_TURNS: usize = 5;
 /// Seconds for threads and workers to be tried out.
 const WARM_UP: f64 = 0.1;
 /// Time in which only what matters most is measured.
@@ -125,17 +127,19 @@ pub fn counterfactuals(
             all.push((Some(what), rig));
         }
     }
-    let each = budget.as_secs_f64() / (all.len() * TURNS) as f64;
+    let turns = if short { FEW_TURNS } else { TURNS };
+    let each = budget.as_secs_f64() / (all.len() * turns) as f64;
     let mut steps = Vec::new();
     for (_, rig) in &mut all {
-        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(1));
+        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(rig.stock()).max(1));
     }
-    let mut seconds = vec![[0.0; TURNS]; all.len()];
-    for turn in 0..TURNS {
+    let mut seconds = vec![vec![0.0; turns]; all.len()];
+    for turn in 0..turns {
         for n in 0..all.len() {
             // not always after the same neighbour
             let n = if turn % 2 == 0 { n } else { all.len() - 1 - n };
             let rig = &mut all[n].1;
+            rig.use_up()?;
             seconds[n][turn] = rig.run(steps[n])? / rig.batch as f64;
         }
     }
@@ -219,14 +223,14 @@ fn roofline(rig: &mut Rig, machine: Machine, step: f64) -> Option<(f64, bool)> {
 /// `seconds`: per row, of each turn; the first two are of steps as they are.
 fn judge(
     kinds: &[Option<What>],
-    seconds: &[[f64; TURNS]],
+    seconds: &[Vec<f64>],
     batch: usize,
     run_rows: f64,
     roofline: Option<(f64, bool)>,
 ) -> Counterfactuals {
     let now = median(&seconds[0].iter().chain(&seconds[1]).copied().collect::<Vec<_>>());
     // of each turn, against what came about before and after it
-    let ratios = |of: &[f64; TURNS]| -> Vec<f64> {
+    let ratios = |of: &[f64]| -> Vec<f64> {
         let base = seconds[0].iter().zip(&seconds[1]).map(|(a, b)| (a + b) / 2.0);
         of.iter().zip(base).map(|(of, base)| of / base.max(1e-12)).collect()
     };
@@ -340,12 +344,12 @@ impl What {
     }
 }
 
-/// The median, and the second and last but one in order.
+/// The median and its interval.
 fn interval(values: &[f64]) -> (f64, f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    (sorted[n / 2], sorted[1.min(n - 1)], sorted[n.saturating_sub(2)])
+    let (n, outer) = (sorted.len(), usize::from(sorted.len() >= TURNS));
+    (sorted[n / 2], sorted[outer], sorted[n - 1 - outer])
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -361,8 +365,8 @@ mod tests {
 
     fn judged(times: &[(Option<What>, f64)], noise: f64, roofline: Option<(f64, bool)>) -> Counterfactuals {
         let wobble = |t: f64, n: usize| t * (1.0 + noise * ((n * 7 % TURNS) as f64 / 4.0 - 1.0));
-        let turns = |(i, (_, t)): (usize, &(Option<What>, f64))| std::array::from_fn(|turn| wobble(*t, turn + i));
-        let seconds: Vec<[f64; TURNS]> = times.iter().enumerate().map(turns).collect();
+        let turns = |(i, (_, t)): (usize, &(Option<What>, f64))| (0..TURNS).map(|turn| wobble(*t, turn + i)).collect();
+        let seconds: Vec<Vec<f64>> = times.iter().enumerate().map(turns).collect();
         judge(&times.iter().map(|t| t.0).collect::<Vec<_>>(), &seconds, 32, 1e6, roofline)
     }
 

@@ -182,8 +182,12 @@ impl<'a> Rig<'a> {
                 drawn: vec![0; batch],
             },
             (_, Material::Loaded(loaded)) => {
-                let options =
-                    crate::LoadingOptions { workers: workers.or(loaded.options.workers), ..loaded.options.clone() };
+                // as little held ready as works: see `use_up`
+                let options = crate::LoadingOptions {
+                    workers: workers.or(loaded.options.workers),
+                    prefetch: loaded.options.prefetch.or(Some(1)),
+                    ..loaded.options.clone()
+                };
                 let feed = match &loaded.feed {
                     Feed::Source(source) => Feed::Source(source.clone()),
                     Feed::Stream(stream) => Feed::Stream(stream.clone()),
@@ -231,6 +235,25 @@ impl<'a> Rig<'a> {
                 return Ok(each);
             }
             steps = ((least / 4.0 / each) as u64).clamp(1, 1 << 14);
+        }
+    }
+
+    /// What was loaded while nobody asked is used up: batches that workers hold ready would make them seem fast. Rigs rest in between.
+    pub fn use_up(&mut self) -> Result<(), TrainError> {
+        match self.stock() {
+            0 => Ok(()),
+            stock => self.run(stock).map(|_| ()),
+        }
+    }
+
+    /// Batches that workers hold ready at most; fewer steps tell nothing of their speed.
+    pub fn stock(&self) -> u64 {
+        match &self.feeder.bringer {
+            Bringer::Loader(loader) if !self.feeder.cached => {
+                let report = loader.0.report();
+                if report.workers == 0 { 0 } else { report.prefetch as u64 }
+            }
+            Bringer::Loader(_) | Bringer::Order { .. } | Bringer::Nobody => 0,
         }
     }
 
