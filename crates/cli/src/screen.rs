@@ -161,7 +161,8 @@ impl Listener for Screen {
                 self.say(&format!("  stopped early after epoch {epoch}: the best was epoch {best_epoch}"));
             }
             Event::Warning { message } => self.say(&format!("  warning: {message}")),
-            Event::Improved { .. } | Event::CheckpointSaved { .. } | Event::Ledger(_) => {}
+            Event::Finding { cause, message } => self.say(&format!("  doctor: {message} ({cause})")),
+            Event::Units { .. } | Event::Improved { .. } | Event::CheckpointSaved { .. } | Event::Ledger(_) => {}
             Event::Diverged(_) | Event::Interrupted { .. } | Event::Finished(_) => {
                 self.flush();
                 self.end();

@@ -74,7 +74,8 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     };
     let stop = interruption()?;
     let _open = opening.map(JoinHandle::join);
-    let report = training.run(&options, &mut Screen::new(sink), &stop)?;
+    let mut watch = citius_doctor::Watch::new(&training.problem, training.wishes(), &training.settings);
+    let report = training.run_watched(&options, &mut Screen::new(sink), &mut watch, &stop)?;
     screen::show_report(sink, &report);
     screen::show_ending(sink, &report);
     if report.ending != Ending::Interrupted {

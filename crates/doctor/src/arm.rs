@@ -17,6 +17,8 @@ pub const LOST: f64 = 10.0;
 pub struct Curve {
     pub points: Vec<Point>,
     pub steps: u64,
+    /// Steps it was given; fewer are taken where it diverges.
+    pub wanted: u64,
     pub step_seconds: f64,
     pub diverged: bool,
 }
@@ -44,7 +46,7 @@ impl Arm<'_> {
         let mut rows = Batches::new(self.train.rows, lab.batch(), seed);
         let judge = Judge::new(self.train, self.validation);
         let average = settings.average.is_some() || settings.swa.is_some();
-        let mut curve = Curve::default();
+        let mut curve = Curve { wanted: self.steps, ..Curve::default() };
         curve.points.push(judge.point(&mut lab, 0, average)?);
         let (mut training, started) = (0.0, Instant::now());
         let chunk = (self.steps / self.points.max(1)).max(1);

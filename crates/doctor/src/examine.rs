@@ -134,11 +134,10 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
             if std::env::var_os("DDBG").is_some() {
                 for run in &dynamic.runs {
                     eprintln!(
-                        "{} steps of {}, step {:e}, outliers {}, end {:?}, units {:?}",
+                        "{} steps of {}, step {:e}, end {:?}, units {:?}",
                         run.steps,
                         dynamic.planned,
                         run.step_seconds,
-                        run.outliers,
                         run.points.last(),
                         run.units
                     );

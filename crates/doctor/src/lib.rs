@@ -10,6 +10,7 @@
 //! score.rs      how good a network is, under any loss
 //! arm.rs        one training of a comparison
 //! what_if.rs    what another setting would have come to
+//! watch.rs      the short check in every run
 //! trials.rs     fixes tried against a control
 //! apply.rs      the mended configuration, written
 //! report.rs     an examination as text and as JSON
@@ -26,6 +27,7 @@ mod report;
 mod score;
 pub mod selftest;
 mod trials;
+mod watch;
 mod what_if;
 
 pub use apply::{fixed_path, mended, write};
@@ -33,4 +35,5 @@ pub use evidence::{Evidence, Kind};
 pub use examine::{Examination, Options, examine, examine_run, glance, look};
 pub use finding::{Change, Finding, Fix, Number, Severity};
 pub use trials::{Trial, Verdict, try_fix, try_fixes};
+pub use watch::{Doctor, Watch};
 pub use what_if::{Answer, WhatIf};

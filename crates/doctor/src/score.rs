@@ -48,19 +48,6 @@ impl Judge {
         Ok((spread(&outputs), target))
     }
 
-    /// Share of rows, unseen ones if there are any, whose error is 5 times the middle one: a few percent where errors are of one kind.
-    pub fn outliers(&self, lab: &mut Lab, average: bool) -> Result<f64, TrainError> {
-        let data = self.validation.as_ref().filter(|v| v.rows >= 100).unwrap_or(&self.train);
-        let Target::Values { data: targets, width } = &data.target else { return Ok(0.0) };
-        if is_binary(targets, *width) {
-            return Ok(0.0);
-        }
-        let outputs = lab.predict(&data.features, average)?;
-        let errors: Vec<f64> = outputs.iter().zip(targets).map(|(o, t)| (*o as f64 - *t as f64).abs()).collect();
-        let middle = crate::evidence::dynamic::median(errors.clone());
-        Ok(errors.iter().filter(|e| **e > 5.0 * middle).count() as f64 / errors.len().max(1) as f64)
-    }
-
     /// The loss in the mode of prediction.
     pub fn loss(&self, lab: &mut Lab, loss: &Loss) -> Result<Option<f64>, TrainError> {
         let outputs = lab.predict(&self.train.features, false)?;

@@ -36,6 +36,8 @@ pub struct Answer {
     pub then: f64,
     /// The least favourable of the seeds: error then by error now.
     pub worst_ratio: f64,
+    /// The share of the steps after which it would be as good as it is now at the end; above 1 if never.
+    pub reached: f64,
     /// On validation rows.
     pub validation_now: Option<f64>,
     pub validation_then: Option<f64>,
@@ -104,12 +106,17 @@ impl WhatIf {
                 return None;
             }
             let within = left.max(Duration::from_millis(300));
-            let arm = Arm { settings, train, validation, cpu: self.cpu, planned, steps, points: 8, within };
+            let arm = Arm { settings, train, validation, cpu: self.cpu, planned, steps, points: 12, within };
             let curve = arm.run(*seed).ok()?;
             pairs.push((points, curve));
         }
         let ratio =
             |(points, curve): &(&Vec<Point>, crate::arm::Curve)| curve.end() / end(points, |p| p.train.error).max(1e-9);
+        let reached = |(points, curve): &(&Vec<Point>, crate::arm::Curve)| {
+            let wanted = end(points, |p| p.train.error);
+            let first = curve.points.iter().find(|p| p.train.error <= wanted);
+            first.map_or(2.0, |p| p.step as f64 / steps.max(1) as f64)
+        };
         let middle = |of: &dyn Fn(&[Point]) -> f64| {
             (
                 median(pairs.iter().map(|(points, _)| of(points)).collect()),
@@ -122,6 +129,7 @@ impl WhatIf {
         Some(Answer {
             now,
             then,
+            reached: median(pairs.iter().map(reached).collect()),
             worst_ratio: pairs.iter().map(ratio).fold(0.0, f64::max),
             validation_now: validates.then_some(vn),
             validation_then: validates.then_some(vt),

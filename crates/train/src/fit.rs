@@ -9,7 +9,7 @@ use citius_nn::schedules::Plateau;
 use citius_nn::{Module, PlateauWatch};
 use serde::{Deserialize, Serialize};
 
-use crate::events::{Divergence, Event, Listener};
+use crate::events::{Asleep, Divergence, Event, Listener};
 use crate::fill::Filler;
 use crate::ledger::{Around, account};
 use crate::predictor::Predictor;
@@ -318,6 +318,9 @@ impl<'a> Fit<'a> {
         (p.epoch, p.in_epoch, p.loss_sum, p.loss_rows) = (p.epoch + 1, 0, 0.0, 0);
         let epoch = p.epoch;
         listener.on(&Event::EpochEnded { epoch, loss, lr: seen.lr, grad_norm: seen.grad_norm, seconds });
+        if epoch == 1 {
+            listener.on(&Event::Units { layers: asleep(self.engine.memory()) });
+        }
         let average = self.settings.average.is_some() || self.settings.swa.is_some();
         self.good.read_from(self.engine.memory(), average);
         let validated = match self.data.validation {
@@ -378,4 +381,21 @@ impl<'a> Fit<'a> {
         let Trouble { what, step, lr } = trouble;
         Divergence { what, epoch: p.epoch + 1, step, lr, kept }
     }
+}
+
+/// Of each layer with a bias, the units whose bias has had no gradient so far.
+fn asleep(memory: &Memory) -> Vec<Asleep> {
+    let mut layers: Vec<Asleep> = Vec::new();
+    for (name, _) in memory.leaves() {
+        let Some(bias) = name.strip_prefix("probe.awake.") else { continue };
+        let values = memory.get(name).unwrap_or(&[]);
+        // pieces of one layer, stored apart, are one layer
+        let layer = bias.split('[').next().unwrap_or(bias).trim_end_matches(".bias").to_owned();
+        let (units, still) = (values.len(), values.iter().filter(|v| **v == 0.0).count());
+        match layers.iter_mut().find(|known| known.layer == layer) {
+            Some(known) => (known.units, known.asleep) = (known.units + units, known.asleep + still),
+            None => layers.push(Asleep { layer, units, asleep: still }),
+        }
+    }
+    layers
 }

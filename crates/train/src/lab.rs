@@ -9,6 +9,9 @@ use crate::step::{Arrival, Forward, plan_watched_step, tables_of};
 use crate::weights::Weights;
 use crate::{Device, Engine, Machine, Material, Settings, TrainError};
 
+/// Operations of a step below which one thread takes it.
+const ONE_THREAD: usize = 1 << 23;
+
 /// Steps of one batch size on rows in memory, on the processor.
 pub struct Lab<'a> {
     engine: Engine,
@@ -37,6 +40,9 @@ impl<'a> Lab<'a> {
         let batch = settings.batch_size.clamp(1, form.rows);
         let plan =
             plan_watched_step(model()?.as_ref(), settings, &form, Arrival::Gathered, batch, updates.max(1), watch)?;
+        // threads that wait for each other on a busy machine take longer than a small step
+        let small = cpu.threads == 0 && plan.total().flops < ONE_THREAD;
+        let cpu = if small { Options { threads: 1, ..cpu } } else { cpu };
         let inputs = tables_of(data);
         let names = plan.outputs.iter().map(|(name, _)| name.clone()).collect();
         let engine = Engine::new(vec![plan], settings.seed, &inputs, Machine::from(cpu))?;

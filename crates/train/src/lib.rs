@@ -68,7 +68,7 @@ pub use config::{Bytes, Inits, NamedInit, SourceKind, Wishes, Workers};
 pub use counterfactual::{Counterfactual, Counterfactuals, Verdict, What, counterfactuals};
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
-pub use events::{Divergence, Event, Listener, Rows, Silent};
+pub use events::{Asleep, Divergence, Event, Listener, Rows, Silent, Unwatched, Watch};
 pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
 pub use lab::Lab;

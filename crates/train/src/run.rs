@@ -14,7 +14,7 @@ use citius_nn::Module;
 use serde_json::json;
 
 use crate::checkpoint::{Search, State};
-use crate::events::{Event, Listener, Rows};
+use crate::events::{Event, Listener, Rows, Unwatched, Watch};
 use crate::fit::{EpochEnd, Fit, FitData};
 use crate::predictor::Predictor;
 use crate::room::{Asked, in_room};
@@ -109,6 +109,11 @@ impl Training {
         Ok(self)
     }
 
+    /// What was asked for.
+    pub fn wishes(&self) -> &Wishes {
+        &self.wishes
+    }
+
     /// The directory of the run that is resumed.
     pub fn resumed_from(&self) -> Option<&Path> {
         self.resumed.as_ref().map(|(directory, ..)| directory.as_path())
@@ -119,6 +124,17 @@ impl Training {
         &self,
         options: &RunOptions,
         listener: &mut dyn Listener,
+        stop: &AtomicBool,
+    ) -> Result<Report, TrainError> {
+        self.run_watched(options, listener, &mut Unwatched, stop)
+    }
+
+    /// The same, with somebody who hears every event and may add to them.
+    pub fn run_watched(
+        &self,
+        options: &RunOptions,
+        listener: &mut dyn Listener,
+        watch: &mut dyn Watch,
         stop: &AtomicBool,
     ) -> Result<Report, TrainError> {
         let began = Instant::now();
@@ -135,7 +151,7 @@ impl Training {
                 let _ = fs::remove_file(out.join(name));
             }
         }
-        let log = Log::open(&out, self.resumed.is_some(), listener);
+        let log = Log::open(&out, self.resumed.is_some(), listener, watch);
         let _open = gpu;
         let (saved, books) = (Instant::now(), Books::open(began));
         Run { training: self, settings, options, machine, choices, out, log, stop, saved, books }.go()
@@ -538,19 +554,29 @@ struct Log<'a> {
     file: Option<File>,
     started: Instant,
     listener: &'a mut dyn Listener,
+    watch: &'a mut dyn Watch,
 }
 
 impl<'a> Log<'a> {
-    fn open(out: &Path, resumed: bool, listener: &'a mut dyn Listener) -> Log<'a> {
+    fn open(out: &Path, resumed: bool, listener: &'a mut dyn Listener, watch: &'a mut dyn Watch) -> Log<'a> {
         let path = out.join("events.jsonl");
         let mut options = OpenOptions::new();
         options.create(true).write(true).append(resumed).truncate(!resumed);
-        Log { file: options.open(path).ok(), started: Instant::now(), listener }
+        Log { file: options.open(path).ok(), started: Instant::now(), listener, watch }
     }
 }
 
 impl Listener for Log<'_> {
     fn on(&mut self, event: &Event) {
+        self.say(event);
+        for said in self.watch.hear(event) {
+            self.say(&said);
+        }
+    }
+}
+
+impl Log<'_> {
+    fn say(&mut self, event: &Event) {
         if !matches!(event, Event::Progress { .. })
             && let Some(file) = &mut self.file
         {
@@ -625,7 +651,7 @@ mod tests {
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale: (0.0, 1.0) };
             let mut fit = Fit::new(training.model(Device::Cpu).unwrap(), settings, data, 6, machine).unwrap();
             fit.pretence().fails_at = Some(at * fit.steps_per_epoch() + 2);
-            let log = Log { file: None, started: Instant::now(), listener: &mut Silent };
+            let log = Log { file: None, started: Instant::now(), listener: &mut Silent, watch: &mut Unwatched };
             let (out, choices) = (created(out).unwrap(), Vec::new());
             let saved = Instant::now();
             let mut run = Run {

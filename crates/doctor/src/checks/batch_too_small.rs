@@ -16,7 +16,7 @@ impl Check for BatchTooSmall {
     }
 
     fn threshold(&self) -> &'static str {
-        "Four rows and fewer in a batch, a gradient whose noise outweighs it, and 32 rows leave less than 0.85 of the error in as many seconds."
+        "Four rows and fewer in a batch, a gradient whose noise outweighs it, 4 times as large, and 32 rows leave less of the error in about as many seconds."
     }
 
     fn explains(&self) -> &'static [&'static str] {
@@ -36,15 +36,14 @@ impl BatchTooSmall {
             return None;
         }
         let noise = d.noise.map_or(f64::NAN, |n| n.scale);
-        if noise < 2.0 * s.batch_size as f64 {
+        if noise < 4.0 * s.batch_size as f64 {
             return None;
         }
         let fix = Fix::new("more rows in a batch").set("batch-size", 32i64);
         let (changed, _) = super::changed(e, &fix)?;
         // a step of 32 rows takes about 4 times as long as one of few
         let answer = e.what_if.as_ref()?.ask_for(&changed, 0.25)?;
-        let ratio = answer.then / answer.now.max(1e-9);
-        if ratio > 0.85 {
+        if answer.worst_ratio > 0.95 {
             return None;
         }
         let what = format!("batches of {} rows: gradients are mostly noise", s.batch_size);

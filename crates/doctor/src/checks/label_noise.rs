@@ -16,7 +16,7 @@ impl Check for LabelNoise {
     }
 
     fn threshold(&self) -> &'static str {
-        "More than 8% of rows contradict what is learned with a clear voice: neighbours of one class around a row of another, or errors 5 times the usual ones."
+        "More than 10% of rows have neighbours that agree on another class, or 6.5% are 4 times as far from their neighbours as is usual; errors of one kind leave 1 to 4%."
     }
 
     fn explains(&self) -> &'static [&'static str] {
@@ -32,20 +32,23 @@ impl LabelNoise {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (data, d) = (e.data.as_ref()?, e.dynamic.as_ref()?);
         let classes = data.target.classes.len();
+        let near = data.neighbours?;
         let wrong = match classes {
             // two classes that overlap look the same as two with wrong labels
             1 | 2 => return None,
-            0 => d.median(|run| run.outliers),
-            _ => data.neighbours?.contradicted,
+            0 => near.contradicted,
+            // neighbours that agree on nothing contradict nothing
+            _ if near.explained < 0.2 => return None,
+            _ => near.contradicted,
         };
         let learned = d.median(|run| run.best());
-        if wrong < 0.08 || learned > 0.9 {
+        let least = if classes == 0 { 0.065 } else { 0.1 };
+        if wrong < least || learned > 0.9 {
             return None;
         }
         let what =
             format!("about {:.0}% of the labels contradict what the other rows say with one voice", wrong * 100.0);
-        let severity = if wrong > 0.08 { Severity::Warning } else { Severity::Note };
-        let finding = Finding::new("label-noise", severity, what).sure(0.75);
+        let finding = Finding::new("label-noise", Severity::Warning, what).sure(0.75);
         let finding =
             finding.because("share of contradicted labels", wrong).because("best error on training rows", learned);
         let robust = if classes == 0 { "mae" } else { "cross-entropy" };

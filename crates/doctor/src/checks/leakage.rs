@@ -20,7 +20,7 @@ impl Check for Leakage {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["too-small", "learning-rate-too-low", "overfitting"]
+        &["too-small", "learning-rate-too-low", "overfitting", "label-noise", "too-few-epochs", "duplicate-column"]
     }
 
     fn look(&self, evidence: &Evidence) -> Vec<Finding> {

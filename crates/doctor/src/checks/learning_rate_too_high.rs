@@ -2,6 +2,8 @@
 
 use citius_train::Settings;
 
+use crate::arm::end;
+
 use super::Check;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
@@ -63,8 +65,14 @@ impl LearningRateTooHigh {
                 best = Some((factor, ratio, answer.then));
             }
         }
-        let (factor, ratio, then) = best?;
-        let bad = diverged * 2 > d.runs.len();
+        let dead = d.median(|run| run.units.iter().map(|u| u.dead).fold(0.0, f64::max));
+        let error = d.median(|run| end(&run.points, |p| p.train.error));
+        // updates of this size need no experiment
+        let plain = largest > 0.2 && (diverged > 0 || dead > 0.4 || error > 0.8);
+        let usual = s.optimizer.default_rate() / s.lr;
+        let (factor, ratio, then) =
+            best.filter(|b| b.1 < 0.9).or(plain.then_some((usual.min(0.1), f64::NAN, f64::NAN)))?;
+        let bad = diverged * 2 > d.runs.len() || plain;
         if ratio > if bad { 0.9 } else { 0.75 } {
             return None;
         }

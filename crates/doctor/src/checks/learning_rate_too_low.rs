@@ -1,5 +1,6 @@
 //! Updates that hardly move.
 
+use citius_nn::OptimizerConfig;
 use citius_train::Settings;
 
 use super::Check;
@@ -48,7 +49,9 @@ impl LearningRateTooLow {
         }
         let typical = d.median(|run| median(run.layers.iter().map(|l| l.update.max(l.late_update)).collect()));
         let error = d.median(|run| end(&run.points, |p| p.train.error));
-        if typical > 3.3e-4 || error < 0.15 {
+        // plain gradient descent may lack momentum rather than rate
+        let plain = matches!(&s.optimizer, OptimizerConfig::Sgd(sgd) if sgd.momentum < 0.1);
+        if typical > if plain { 3e-5 } else { 3.3e-4 } || error < 0.15 {
             return None;
         }
         let what_if = e.what_if.as_ref()?;

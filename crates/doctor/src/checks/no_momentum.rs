@@ -19,7 +19,7 @@ impl Check for NoMomentum {
     }
 
     fn threshold(&self) -> &'static str {
-        "Plain gradient descent, and momentum 0.9 at the same rate leaves less than 3/4 of the error in as many steps."
+        "Plain gradient descent, and momentum 0.9 at the same rate is as good after 2/5 of the steps as this is at the end."
     }
 
     fn explains(&self) -> &'static [&'static str] {
@@ -45,8 +45,7 @@ impl NoMomentum {
         let fix = Fix::new("momentum 0.9").set("optimizer.name", "sgd").set("optimizer.momentum", 0.9);
         let (changed, _) = super::changed(e, &fix)?;
         let answer = e.what_if.as_ref()?.ask(&changed)?;
-        let ratio = answer.worst_ratio;
-        if ratio > 0.75 {
+        if answer.reached > 0.4 || answer.worst_ratio > 0.93 {
             return None;
         }
         let what = "plain gradient descent crawls here: with momentum it gets much further in as many steps";
@@ -54,7 +53,8 @@ impl NoMomentum {
         let finding = finding
             .because("momentum", sgd.momentum)
             .because("error now", answer.now)
-            .because("with momentum 0.9", answer.then);
+            .because("with momentum 0.9", answer.then)
+            .because("share of the steps after which that is as good as now", answer.reached);
         Some(finding.fix(fix))
     }
 }

@@ -40,7 +40,7 @@ impl NoValidation {
                 Severity::Warning,
                 "no rows are kept for validation: nothing tells how it does on rows it has not seen",
             ),
-            false => (Severity::Note, "there are too few rows to keep some for validation"),
+            false => (Severity::Note, "no rows are kept for validation: nothing tells when to stop"),
         };
         let finding =
             Finding::new("no-validation", severity, what).sure(0.97).because("training rows", data.rows as f64);

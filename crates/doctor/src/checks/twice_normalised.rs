@@ -61,7 +61,25 @@ impl TwiceNormalised {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         let prepare = e.wishes.prepare.clone().unwrap_or_default();
-        if prepare.scale.is_some_and(|scale| scale != Scale::Standard) || prepare.pca.is_some() {
+        let claimed = prepare.scale;
+        if claimed == Some(Scale::None) {
+            return None;
+        }
+        if data.columns.is_empty() {
+            // pictures and series: one scale for all
+            let size = (data.mean * data.mean + data.std * data.std).sqrt();
+            if data.std == 0.0 || (data.mean.abs() < 1.5 && data.std > 0.1 && size < 10.0) {
+                return None;
+            }
+            let what = format!(
+                "inputs are said to be scaled and have mean {:.3} and deviation {:.4}; scaling what is scaled already does that",
+                data.mean, data.std
+            );
+            let finding = Finding::new("twice-normalised", Severity::Fault, what).sure(0.88);
+            let finding = finding.because("mean of the inputs", data.mean).because("their deviation", data.std);
+            return Some(finding.fix(Fix::new("scale once").remove("prepare.scale-times")));
+        }
+        if claimed.is_some_and(|scale| scale != Scale::Standard) || prepare.pca.is_some() {
             return None;
         }
         let own = |name: &str| prepare.columns.contains_key(name);

@@ -355,18 +355,12 @@ fn explained_of_numbers(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
     covariance / variance.max(1e-30)
 }
 
-/// Share of rows that are 5 times as far from the middle of their neighbours as is usual.
+/// Share of rows that are 4 times as far from the middle of their neighbours as is usual.
 fn far_off(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
     let middle = |near: &Vec<usize>| crate::evidence::dynamic::median(near.iter().map(|j| values[*j]).collect());
     let away: Vec<f64> = values.iter().zip(nearest).map(|(v, near)| (v - middle(near)).abs()).collect();
     let usual = crate::evidence::dynamic::median(away.clone());
-    if std::env::var_os("DDBG").is_some() {
-        for k in [3.0, 4.0, 5.0, 6.0] {
-            let share = away.iter().filter(|a| **a > k * usual).count() as f64 / away.len() as f64;
-            eprintln!("beyond {k} usual: {share}, usual {usual}");
-        }
-    }
-    away.iter().filter(|a| **a > 5.0 * usual).count() as f64 / away.len().max(1) as f64
+    away.iter().filter(|a| **a > 4.0 * usual).count() as f64 / away.len().max(1) as f64
 }
 
 /// How much more often a neighbour is of the same class than by chance.

@@ -26,6 +26,8 @@ const LEAST: u64 = 120;
 const MOST: u64 = 60_000;
 /// Times that a run is judged.
 const POINTS: u64 = 24;
+/// Batches within which a unit is active, or dead.
+const ALIVE: u64 = 20;
 /// Steps whose probes are the start of a run.
 const EARLY: u64 = 10;
 
@@ -61,8 +63,6 @@ pub struct Observed {
     pub diverged: Option<(u64, String)>,
     /// Predictions of training rows at the end: mean, spread, least and most; and of their targets.
     pub predicted: Spread,
-    /// Share of rows whose error is 5 times the usual one; of numbers.
-    pub outliers: f64,
     pub target: Spread,
     /// Of a step without probes, roughly: probes cost a part of it.
     pub step_seconds: f64,
@@ -179,9 +179,13 @@ impl Observed {
                 0 => LEAST.min(planned) / 4,
                 _ => (expected.saturating_sub(run.steps) / points.saturating_sub(next).max(1)).max(1),
             };
-            places.forget_units(&mut lab);
+            let chunk = chunk.clamp(1, planned - run.steps);
+            // fewer batches would call units dead that are only rare
+            if chunk >= ALIVE {
+                places.forget_units(&mut lab);
+            }
             let began = Instant::now();
-            let taken = run.walk(&mut lab, &places, &mut rows, chunk.max(1).min(planned - run.steps))?;
+            let taken = run.walk(&mut lab, &places, &mut rows, chunk)?;
             training += began.elapsed().as_secs_f64();
             run.steps += taken;
             next += 1;
@@ -197,7 +201,6 @@ impl Observed {
         places.finish(&mut run);
         if run.diverged.is_none() {
             (run.predicted, run.target) = judge.spreads(&mut lab, average)?;
-            run.outliers = judge.outliers(&mut lab, average)?;
         }
         Ok(run)
     }
