@@ -99,6 +99,8 @@ const TURNS: usize = 9;
 const FEW_TURNS: usize = 5;
 /// Seconds for threads and workers to be tried out.
 const WARM_UP: f64 = 0.1;
+/// Batches that are timed at least, in what workers hold ready: they hand over many at a time.
+const STOCKS: u64 = 4;
 /// Time in which only what matters most is measured.
 const SHORT: Duration = Duration::from_secs(2);
 /// Noise from which the machine is said to be busy with something else.
@@ -114,14 +116,21 @@ pub fn counterfactuals(
     let held = Held::new(material, settings)?;
     let rig =
         |supply, settings: &Settings, machine, workers| Rig::new(material, settings, machine, supply, &held, workers);
-    let as_is = rig(Supply::Real, settings, machine, None)?;
-    let batch = as_is.batch;
-    let mut all = vec![(None, as_is), (None, rig(Supply::Real, settings, machine, None)?)];
+    let mut as_is = rig(Supply::Real, settings, machine, None)?;
+    as_is.warm_up(WARM_UP)?;
+    let (batch, workers) = (as_is.batch, as_is.workers());
+    if workers.is_some() {
+        // as many as have turned out fastest, from now on
+        as_is = rig(Supply::Real, settings, machine, workers)?;
+    }
+    let mut all = vec![(None, as_is), (None, rig(Supply::Real, settings, machine, workers)?)];
     let short = budget < SHORT;
-    for (what, supply, settings, machine, workers) in variants(material, settings, machine, batch) {
-        if short && !what.matters(batch) {
+    for (what, supply, settings, machine, others) in variants(material, settings, machine, batch) {
+        let known = workers.is_some_and(|n| what == What::Workers(n));
+        if known || (short && !what.matters(batch, workers.is_some())) {
             continue;
         }
+        let workers = others.or(workers);
         // what does not fit, or needs what this machine has not, is left out
         if let Ok(rig) = rig(supply, &settings, machine, workers) {
             all.push((Some(what), rig));
@@ -131,7 +140,7 @@ pub fn counterfactuals(
     let each = budget.as_secs_f64() / (all.len() * turns) as f64;
     let mut steps = Vec::new();
     for (_, rig) in &mut all {
-        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(rig.stock()).max(1));
+        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(STOCKS * rig.stock()).max(1));
     }
     let mut seconds = vec![vec![0.0; turns]; all.len()];
     for turn in 0..turns {
@@ -319,10 +328,11 @@ fn verdict(others: &[Counterfactual], batch: usize, roofline: Option<(f64, bool)
 
 impl What {
     /// Whether it is asked for even where there is little time.
-    fn matters(&self, batch: usize) -> bool {
+    fn matters(&self, batch: usize, loaded: bool) -> bool {
         match self {
-            What::CachedBatch | What::NoCopy | What::Workers(_) | What::Processor | What::Precision(_) => true,
-            What::Batch(rows) => *rows == 4 * batch,
+            What::CachedBatch | What::NoCopy | What::Workers(_) | What::Processor => true,
+            What::Precision(_) => !loaded,
+            What::Batch(rows) => !loaded && *rows == 4 * batch,
             What::NoCompute | What::Threads(_) => false,
         }
     }

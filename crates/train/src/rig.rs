@@ -13,7 +13,7 @@ use crate::step::{Arrival, plan_step, tables};
 use crate::{Engine, Feed, Loaded, Machine, Material, Settings, TrainError};
 
 /// Seconds after which nothing more is tried out.
-const LONGEST_WARM_UP: f64 = 1.0;
+const LONGEST_WARM_UP: f64 = 1.5;
 
 /// How a rig gets its batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -230,11 +230,23 @@ impl<'a> Rig<'a> {
         loop {
             let each = self.run(steps)?.max(1e-9);
             let spent = start.elapsed().as_secs_f64();
-            let settled = self.engine.as_ref().is_none_or(|engine| engine.settled(0));
+            let loading = match &self.feeder.bringer {
+                Bringer::Loader(loader) => !loader.0.report().settled,
+                Bringer::Order { .. } | Bringer::Nobody => false,
+            };
+            let settled = !loading && self.engine.as_ref().is_none_or(|engine| engine.settled(0));
             if spent >= least && (settled || spent >= LONGEST_WARM_UP) {
                 return Ok(each);
             }
             steps = ((least / 4.0 / each) as u64).clamp(1, 1 << 14);
+        }
+    }
+
+    /// Threads that load, where any do.
+    pub fn workers(&self) -> Option<usize> {
+        match &self.feeder.bringer {
+            Bringer::Loader(loader) => Some(loader.0.report().workers),
+            Bringer::Order { .. } | Bringer::Nobody => None,
         }
     }
 

@@ -69,9 +69,9 @@ pub struct StepArgs {
     /// Directory of the four MNIST files; random pixels are used when there is none
     #[arg(long, value_name = "DIR")]
     pub mnist: Option<PathBuf>,
-    /// Keep no account of the time within steps: to see what it costs
+    /// Train with and without timed steps, an epoch of each in turns, and tell what the account of the time costs
     #[arg(long)]
-    pub untimed: bool,
+    pub ledger_cost: bool,
 }
 
 /// How a batch reaches the step.
