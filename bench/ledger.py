@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """What the time ledger costs, and whether it adds up.
 
-    python3 bench/ledger.py target/release/citius [--seconds 5] [--workloads regress,tabular,…] [--no-runs] [--out FILE]
+    python3 bench/ledger.py target/release/citius [--rounds 15] [--seconds 0.3] [--workloads regress,tabular,…] [--out FILE]
 
-`citius bench --ledger-cost` trains every workload with and without timed steps, an epoch of each in turns, on one thread and on two:
-the median of the ratios and its 95% interval. Then some whole runs: the parts of the ledger beside the wall clock. One JSON object
-per line.
+Runs every workload of `citius bench` with and without timed steps, in turns, and tells the ratio of the times: the median of the
+rounds' ratios and its 95% interval (bootstrap). Then trains a little, and compares the parts of the ledger with the wall clock. One
+JSON object per line: the raw rounds, then the summary.
 """
 import argparse
 import json
+import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,12 +19,35 @@ import time
 WORKLOADS = ["regress", "tabular", "mnist", "gru", "cnn", "transformer"]
 
 
+def bench(citius, workload, seconds, untimed):
+    # on one thread: each process would choose its number by itself, perhaps not the same
+    command = [citius, "bench", "--workloads", workload, "--seconds", str(seconds), "--threads", "1", "--json"]
+    told = subprocess.run(command + (["--untimed"] if untimed else []), capture_output=True, text=True, check=True)
+    return json.loads(told.stdout.splitlines()[-1])
+
+
+def interval(values, rounds=2000):
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(rounds))
+    return medians[int(0.025 * rounds)], medians[int(0.975 * rounds)]
+
+
 def overhead(args, out):
     for workload in args.workloads.split(","):
-        for threads in ["1", "2"]:
-            command = [args.citius, "bench", "--workloads", workload, "--seconds", str(args.seconds), "--threads", threads]
-            told = subprocess.run(command + ["--ledger-cost"], capture_output=True, text=True, check=True)
-            emit(out, json.loads(told.stdout.splitlines()[-1]))
+        ratios, rounds = [], []
+        for i in range(args.rounds):
+            # in turns, and each first as often as the other
+            pair = {}
+            for untimed in ([True, False] if i % 2 == 0 else [False, True]):
+                pair["off" if untimed else "on"] = bench(args.citius, workload, args.seconds, untimed)
+            rounds.append({key: run["us_per_step"] for key, run in pair.items()})
+            ratios.append(pair["on"]["us_per_step"] / pair["off"]["us_per_step"])
+        low, high = interval(ratios)
+        parts = pair["on"].get("parts", {})
+        fastest = min(r["on"] for r in rounds) / min(r["off"] for r in rounds)
+        emit(out, {"workload": workload, "rounds_us": rounds, "parts_us": parts})
+        emit(out, {"workload": workload, "overhead": round(statistics.median(ratios) - 1, 4),
+                   "low": round(low - 1, 4), "high": round(high - 1, 4), "fastest": round(fastest - 1, 4)})
 
 
 def sums(args, out):
@@ -49,9 +74,10 @@ def emit(out, line):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("citius")
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--no-runs", action="store_true")
+    parser.add_argument("--no-runs", action="store_true", help="leave out the whole runs")
     parser.add_argument("--out")
     args = parser.parse_args()
     out = open(args.out, "a") if args.out else sys.stdout

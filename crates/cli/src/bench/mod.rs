@@ -69,9 +69,9 @@ pub struct StepArgs {
     /// Directory of the four MNIST files; random pixels are used when there is none
     #[arg(long, value_name = "DIR")]
     pub mnist: Option<PathBuf>,
-    /// Train with and without timed steps, an epoch of each in turns, and tell what the account of the time costs
+    /// Keep no account of the time within steps: to see what it costs
     #[arg(long)]
-    pub ledger_cost: bool,
+    pub untimed: bool,
 }
 
 /// How a batch reaches the step.

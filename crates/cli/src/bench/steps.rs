@@ -28,25 +28,18 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
         return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
     }
     let halves_from = (args.precision == Precision::Bf16).then_some(LARGE_PRODUCT);
-    let cpu = Options {
-        threads: args.threads,
-        isa: args.isa.map(IsaName::available).transpose()?,
-        halves_from,
-        ..Options::default()
-    };
+    let timing = if args.untimed { Timing::Never } else { Timing::Sampled };
+    let cpu =
+        Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()?, halves_from, timing };
     let cuda = citius_cuda::Options { precision: args.precision, ..Default::default() };
     let machine = Machine { device: args.device, cpu, cuda };
     let budget =
         Duration::try_from_secs_f64(args.seconds).map_err(|_| format!("--seconds {} is no time", args.seconds))?;
-    if !args.json && !args.ledger_cost {
+    if !args.json {
         println!("{HEAD}");
     }
     for &workload in &args.workloads {
         let data = Arc::new(workload.data(args.mnist.as_deref())?);
-        if args.ledger_cost {
-            println!("{}", ledger_cost(workload, args, &data, machine, budget)?);
-            continue;
-        }
         let result = match args.device {
             Device::Auto => faster(workload, args, &data, machine, budget)?,
             _ => measure(workload, args, &data, machine, budget)?,
@@ -115,60 +108,6 @@ fn measure(
         ledger: trainer.engine.ledger(0).map(StepLedger::from),
         parts: trainer.engine.times(0).as_ref().and_then(parts),
     })
-}
-
-/// Epochs with and without timed steps in turns: what the account of the time costs, as one line of JSON.
-fn ledger_cost(
-    workload: Workload,
-    args: &StepArgs,
-    data: &Arc<Dataset>,
-    machine: Machine,
-    budget: Duration,
-) -> Result<String, String> {
-    const FEWEST: usize = 20;
-    // each would choose its number of threads by itself, perhaps not the same
-    let threads = args.threads.max(1);
-    let mut trainers = Vec::new();
-    for timing in [Timing::Never, Timing::Sampled] {
-        let machine = Machine { cpu: Options { threads, timing, ..machine.cpu }, ..machine };
-        trainers.push(Trainer::new(workload, args.variant, args.workers, data, machine)?);
-    }
-    let inputs = trainers[0].inputs(data);
-    let (start, mut ratios, mut fastest) = (Instant::now(), Vec::new(), [f64::INFINITY; 2]);
-    for pair in 0.. {
-        let mut seconds = [0.0; 2];
-        for which in if pair % 2 == 0 { [0, 1] } else { [1, 0] } {
-            let epoch = Instant::now();
-            trainers[which].epoch(&inputs)?;
-            seconds[which] = epoch.elapsed().as_secs_f64();
-            fastest[which] = seconds[which].min(fastest[which]);
-        }
-        // the first warms up
-        if pair > 0 {
-            ratios.push(seconds[1] / seconds[0]);
-        }
-        if start.elapsed() > budget && ratios.len() >= FEWEST {
-            break;
-        }
-    }
-    ratios.sort_by(f64::total_cmp);
-    let n = ratios.len();
-    // of the median, 95%
-    let off = (0.98 * (n as f64).sqrt()).ceil() as usize;
-    let at = |i: usize| rounded(ratios[i.min(n - 1)] - 1.0, 5);
-    let steps = trainers[0].steps_per_epoch() as f64;
-    let told = serde_json::json!({
-        "workload": workload.name(),
-        "threads": threads,
-        "pairs_of_epochs": n,
-        "us_per_step": rounded(fastest[0] / steps * 1e6, 3),
-        "overhead": at(n / 2),
-        "low": at((n / 2).saturating_sub(off)),
-        "high": at(n / 2 + off),
-        "of_the_fastest": rounded(fastest[1] / fastest[0] - 1.0, 5),
-        "parts_us": trainers[1].engine.times(0).as_ref().and_then(parts),
-    });
-    Ok(told.to_string())
 }
 
 /// A model with the compiled steps that train it: one for full batches, one for what is left at the end of an epoch.
