@@ -142,14 +142,14 @@ pub fn counterfactuals(
     for (_, rig) in &mut all {
         steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(STOCKS * rig.stock()).max(1));
     }
-    let mut seconds = vec![vec![0.0; turns]; all.len()];
+    let mut seconds = vec![Vec::with_capacity(turns); all.len()];
     for turn in 0..turns {
         for n in 0..all.len() {
             // not always after the same neighbour
             let n = if turn % 2 == 0 { n } else { all.len() - 1 - n };
             let rig = &mut all[n].1;
             rig.use_up()?;
-            seconds[n][turn] = rig.run(steps[n])? / rig.batch as f64;
+            seconds[n].push(rig.run(steps[n])? / rig.batch as f64);
         }
     }
     let run_rows = material.rows() as f64 * settings.epochs as f64;
