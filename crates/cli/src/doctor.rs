@@ -38,9 +38,12 @@ pub struct DoctorArgs {
     /// Of the self-test, what takes half a minute
     #[arg(long, requires = "selftest")]
     reduced: bool,
-    /// Of the self-test, the programs with these faults alone; `clean` for those without
+    /// Of the self-test, these faults or programs alone; `clean` for programs without a fault
     #[arg(long, value_name = "CAUSE,…", value_delimiter = ',', requires = "selftest")]
     only: Vec<String>,
+    /// Of the self-test, the seeds of programs; from 100 on they are held out: no threshold was set by them
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "selftest")]
+    seeds: Vec<u64>,
     /// Causes to leave out
     #[arg(long, value_name = "CAUSE,…", value_delimiter = ',')]
     silence: Vec<String>,
@@ -101,10 +104,13 @@ pub fn run(args: &DoctorArgs) -> Result<Done, Failure> {
 fn selftest(args: &DoctorArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let suite = if args.reduced { SelfTest::reduced() } else { SelfTest::full() };
-    if let Some(unknown) = args.only.iter().find(|name| *name != "clean" && !causes::known(name)) {
-        return Err(Failure::Usage(format!("there is no cause {unknown:?}; citius doctor --causes lists them")));
+    if let Some(unknown) = args.only.iter().find(|name| !SelfTest::knows(name)) {
+        return Err(Failure::Usage(format!("there is no cause or program {unknown:?}; see citius doctor --causes")));
     }
-    let suite = SelfTest { only: args.only.clone(), ..suite };
+    let mut suite = SelfTest { only: args.only.clone(), trial: suite.trial.min(args.budget), ..suite };
+    if !args.seeds.is_empty() {
+        (suite.seeds, suite.clean_seeds) = (args.seeds.clone(), args.seeds.clone());
+    }
     let outcome = suite.run(&|seen| line(sink, &seen.to_string())).map_err(|e| Failure::Failed(e.to_string()))?;
     line(sink, "");
     line(sink, outcome.to_string().trim_end());

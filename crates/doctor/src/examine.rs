@@ -131,28 +131,6 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
     match Dynamic::of(&subject) {
         Ok(dynamic) => {
             evidence.what_if = Some(WhatIf::new(problem.clone(), sampled.clone(), &dynamic, options.cpu, options.ask));
-            if std::env::var_os("DDBG").is_some() {
-                for run in &dynamic.runs {
-                    eprintln!(
-                        "{} steps of {}, step {:e}, end {:?}, units {:?}",
-                        run.steps,
-                        dynamic.planned,
-                        run.step_seconds,
-                        run.points.last(),
-                        run.units
-                    );
-                    for l in &run.layers {
-                        eprintln!("   {l:?}");
-                    }
-                }
-                eprintln!(
-                    "{:?} {:?} {:?} {:?} constant {:?}",
-                    dynamic.overfit, dynamic.noise, dynamic.gap, dynamic.along, dynamic.constant
-                );
-                if let Some(d) = &evidence.data {
-                    eprintln!("{:?} shared {} pairs {:?}", d.neighbours, d.shared_rows, d.pairs.first());
-                }
-            }
             evidence.dynamic = Some(dynamic);
         }
         Err(error) => evidence.missing.push(format!("no steps could be taken: {error}")),

@@ -85,12 +85,6 @@ impl WhatIf {
             return answer;
         }
         let answer = self.answer(settings, steps, planned);
-        if std::env::var_os("DDBG").is_some() {
-            eprintln!(
-                "ask lr {} batch {} hidden {:?} opt {:?} steps {steps}: {answer:?}",
-                settings.lr, settings.batch_size, settings.hidden, settings.optimizer
-            );
-        }
         self.known.borrow_mut().push((settings.clone(), steps, answer));
         answer
     }

@@ -103,10 +103,10 @@ wishes! {
     model: Network,
     /// Units of an mlp's hidden layers.
     hidden: Vec<usize>,
-    /// An mlp's hidden layers one by one, instead of `hidden`.
-    layers: Vec<HiddenLayer>,
     activation: Activation,
     dropout: f64,
+    /// An mlp's hidden layers one by one, instead of `hidden`.
+    layers: Vec<HiddenLayer>,
     /// How the weights of the network start.
     #[serde(deserialize_with = "named")]
     init: WeightInit,

@@ -78,8 +78,6 @@ pub enum Event {
     Warning {
         message: String,
     },
-    /// Where the time of the run has gone so far: now and then, and at the end.
-    Ledger(Box<Ledger>),
     /// What the doctor saw in passing.
     Finding {
         /// One of its stable names.
@@ -90,6 +88,8 @@ pub enum Event {
     Units {
         layers: Vec<Asleep>,
     },
+    /// Where the time of the run has gone so far: now and then, and at the end.
+    Ledger(Box<Ledger>),
     Finished(Box<Report>),
 }
 

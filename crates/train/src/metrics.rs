@@ -40,14 +40,21 @@ impl Metrics {
     /// Metrics of `outputs` (logits, or standardised numbers), row-major, against `target`; `scale` is (mean, deviation)
     /// of a numeric target.
     pub fn measure(outputs: &[f32], target: &Target, loss: &Loss, scale: (f64, f64)) -> Metrics {
-        Metrics::measured(outputs, outputs, target, loss, scale)
+        Metrics::measured(outputs, outputs, target, loss, scale, matches!(loss, Loss::Bce { .. }))
     }
 
     /// The same, where the scores to judge classes by are not the outputs that the loss sees.
-    fn measured(outputs: &[f32], scores: &[f32], target: &Target, loss: &Loss, scale: (f64, f64)) -> Metrics {
+    fn measured(
+        outputs: &[f32],
+        scores: &[f32],
+        target: &Target,
+        loss: &Loss,
+        scale: (f64, f64),
+        binary: bool,
+    ) -> Metrics {
         let mut metrics = match target {
             Target::Classes { data, classes } => of_classes(scores, data, *classes),
-            Target::Values { data, .. } if is_binary(data, loss, scale) => of_binary(scores, data),
+            Target::Values { data, .. } if binary => of_binary(scores, data),
             Target::Values { data, .. } => of_regression(outputs, data, scale.1),
         };
         metrics.loss = finite(loss_of(outputs, target, loss));
@@ -73,11 +80,12 @@ impl Metrics {
 impl Settings {
     /// Metrics of a network's outputs, whatever its head.
     pub fn measure(&self, outputs: &[f32], target: &Target, scale: (f64, f64)) -> Metrics {
-        let of_classes = match target {
-            Target::Classes { .. } => true,
+        let binary = match target {
+            Target::Classes { .. } => false,
             Target::Values { data, .. } => is_binary(data, &self.loss, scale),
         };
-        Metrics::measured(outputs, &self.scores(outputs, of_classes), target, &self.loss, scale)
+        let of_classes = binary || matches!(target, Target::Classes { .. });
+        Metrics::measured(outputs, &self.scores(outputs, of_classes), target, &self.loss, scale, binary)
     }
 
     /// Outputs as logits where they stand for classes: what a head has made of them is undone, and answers that were learned as the
@@ -100,8 +108,9 @@ impl Settings {
 
 /// Whether numbers are the answers of a binary task: such a target is not scaled.
 fn is_binary(data: &[f32], loss: &Loss, scale: (f64, f64)) -> bool {
-    let told = matches!(loss, Loss::Bce { .. });
-    (told || scale == (0.0, 1.0)) && data.iter().all(|t| *t == 0.0 || *t == 1.0)
+    let both = || [0.0, 1.0].iter().all(|answer| data.contains(answer));
+    let no_other = || data.iter().all(|t| *t == 0.0 || *t == 1.0);
+    matches!(loss, Loss::Bce { .. }) || (scale == (0.0, 1.0) && both() && no_other())
 }
 
 fn of_regression(outputs: &[f32], targets: &[f32], std: f64) -> Metrics {

@@ -18,7 +18,7 @@ impl Check for DeadUnits {
     }
 
     fn threshold(&self) -> &'static str {
-        "More than 40% of a relu layer's units give nothing but 0 for any row of the last steps; healthy layers have a few percent."
+        "More than 60% of a relu layer's units give nothing but 0 for any row of the last steps; healthy layers have a few percent."
     }
 
     fn explains(&self) -> &'static [&'static str] {
@@ -37,7 +37,7 @@ impl DeadUnits {
         let share = |i: usize| d.median(|run| run.units.get(i).map_or(0.0, |u| u.dead));
         let (worst, dead) = (0..layers).map(|i| (i, share(i))).max_by(|a, b| a.1.total_cmp(&b.1))?;
         let unit = d.runs[0].units.get(worst)?;
-        if dead < 0.4 || unit.units < 8 {
+        if dead < 0.6 || unit.units < 8 {
             return None;
         }
         let what = format!(
@@ -45,7 +45,7 @@ impl DeadUnits {
             dead * 100.0,
             unit.layer
         );
-        let severity = if dead > 0.6 { Severity::Fault } else { Severity::Warning };
+        let severity = if dead > 0.8 { Severity::Fault } else { Severity::Warning };
         let finding = Finding::new("dead-units", severity, what).sure(0.85);
         let finding = finding.because("share of dead units", dead).because("units", unit.units as f64);
         Some(finding.fix(super::activation(s, Activation::LeakyRelu)))

@@ -56,15 +56,22 @@ impl LearningRateTooLow {
         }
         let what_if = e.what_if.as_ref()?;
         let mut best: Option<(f64, f64, f64)> = None;
-        for factor in [10.0, 100.0, 1000.0] {
+        // a thousandth of the weights is what an update usually is
+        let usual = (1e-3 / typical.max(1e-12)).clamp(10.0, 1e8);
+        // updates of this size need no experiment: a thousand of them are a few percent
+        let fallen = d.median(|run| run.last_loss() / run.first_loss().max(1e-12));
+        let plainly = typical < 8e-5 && error > 0.4 && fallen > 0.4;
+        let mut factors = vec![10f64.powf(usual.log10().round()), 10.0, 100.0, 1000.0];
+        factors.dedup();
+        for factor in factors {
             let higher = Settings { lr: s.lr * factor, ..s.clone() };
             let Some(answer) = what_if.ask(&higher) else { continue };
             if best.is_none_or(|(_, known, _)| answer.worst_ratio < known * 0.9) {
                 best = Some((factor, answer.worst_ratio, answer.then));
             }
         }
-        let (factor, ratio, then) = best?;
-        if ratio > 0.67 {
+        let (factor, ratio, then) = best.or(plainly.then_some((usual, f64::NAN, f64::NAN)))?;
+        if ratio > 0.67 && !plainly {
             return None;
         }
         let what = format!("the learning rate {} is too low: an update is {typical:.1e} of the weights", s.lr);

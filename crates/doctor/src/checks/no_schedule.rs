@@ -47,8 +47,10 @@ impl NoSchedule {
         if ratio > 0.7 {
             return None;
         }
+        // a good training bears it: what is left to gain is told, no more
+        let severity = if ratio < 0.35 { Severity::Warning } else { Severity::Note };
         let what = "the loss stays at a floor that the size of the steps sets: a rate that decays gets below it";
-        let finding = Finding::new("no-schedule", Severity::Warning, what).sure(0.85);
+        let finding = Finding::new("no-schedule", severity, what).sure(0.85);
         let finding = finding
             .because("loss of the last quarter by that before", flat)
             .because("error now", answer.now)

@@ -31,7 +31,7 @@ impl Overfitting {
         let (best, at, last) = super::unseen(d)?;
         let train = d.median(|run| end(&run.points, |p| p.train.error));
         let rows = e.data.as_ref()?.validation_rows;
-        if last < 2.5 * train || last < 1.1 * best || last < 0.2 || rows < 20 {
+        if last < 2.5 * train || last < 1.1 * best || last < 0.2 || rows < 12 {
             return None;
         }
         // what stops early and keeps the best weights has dealt with it

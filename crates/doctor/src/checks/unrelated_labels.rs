@@ -59,6 +59,9 @@ impl UnrelatedLabels {
         let unseen = d.median(|run| {
             // the best of many is luck: the mean of the second half
             let errors: Vec<f64> = run.points.iter().filter_map(|p| p.validation).map(|v| v.error).collect();
+            if errors.is_empty() {
+                return 1.0; // nothing speaks against it
+            }
             let late = &errors[errors.len() / 2..];
             late.iter().sum::<f64>() / late.len().max(1) as f64
         });

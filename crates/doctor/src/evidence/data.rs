@@ -9,9 +9,11 @@ use crate::score::{is_binary, spread};
 
 /// Rows that are enough for moments and correlations; and for neighbours, each compared with each.
 const ENOUGH: usize = 4096;
-const NEIGHBOURS: usize = 1200;
+const NEIGHBOURS: usize = 1000;
 /// Columns compared with each other.
 const MOST_COLUMNS: usize = 128;
+/// Columns that distances are made of.
+const MOST_COMPARED: usize = 200;
 /// Neighbours that vote.
 const K: usize = 9;
 
@@ -73,7 +75,7 @@ pub struct Neighbours {
     pub explained: f64,
     /// The largest of several times with targets dealt out at random.
     pub by_chance: f64,
-    /// Share of rows that two thirds of their neighbours contradict with one voice; classes only.
+    /// Share of rows that two thirds of their neighbours contradict with one voice, or that are far from the middle of theirs.
     pub contradicted: f64,
 }
 
@@ -293,7 +295,7 @@ fn neighbours(table: &[f32], width: usize, target: &Target, rows: &[usize]) -> O
     let step = rows.len() / count;
     let picked: Vec<usize> = (0..count).map(|i| i * step).collect();
     // very wide rows: every so many columns is enough
-    let stride = width.div_ceil(512).max(1);
+    let stride = width.div_ceil(MOST_COMPARED).max(1);
     let used: Vec<usize> = (0..width).step_by(stride).collect();
     let scales: Vec<(f32, f32)> = used
         .iter()

@@ -45,6 +45,8 @@ pub struct Dynamic {
     pub noise: Option<Noise>,
     pub gap: Option<Gap>,
     pub along: Option<Along>,
+    /// Share of rows that networks which have not seen them contradict; classes only.
+    pub contradicted: Option<f64>,
 }
 
 /// One run.
@@ -135,6 +137,7 @@ impl Dynamic {
         dynamic.overfit = experiments::overfit(subject, rest.mul_f64(0.5))?;
         dynamic.noise = experiments::noise(subject, rest.mul_f64(0.2))?;
         dynamic.gap = experiments::gap(subject)?;
+        dynamic.contradicted = experiments::contradicted(subject, rest.mul_f64(0.7))?;
         Ok(dynamic)
     }
 

@@ -69,7 +69,7 @@ pub enum Data {
     Rare,
     /// One of 80.
     Rarer,
-    /// 70 rows of 30 features that tell little.
+    /// 120 rows of 30 features that tell little.
     Few,
     /// A sine over five periods, 1000 rows.
     Sine,
@@ -209,7 +209,7 @@ fn rare(draw: &mut Draw, of: u32) -> String {
 fn few(draw: &mut Draw) -> String {
     let names: Vec<String> = (0..30).map(|i| format!("f{i}")).collect();
     let mut text = names.join(",") + ",y\n";
-    for _ in 0..70 {
+    for _ in 0..120 {
         let x: Vec<f64> = (0..30).map(|_| draw.normal()).collect();
         let y = x[0] + 1.5 * draw.normal();
         text += &x.iter().map(|v| format!("{v:.4}")).collect::<Vec<_>>().join(",");

@@ -198,7 +198,7 @@ pub const ALL: &[Fault] = &[
     fault("regularisation-too-strong", CNN, Severe, "optimizer = { name = \"adam\", weight_decay = 1.0 }"),
     fault("regularisation-too-strong", MLP, Severe, "dropout = 0.95"),
     fault("regularisation-too-strong", CLASSIFIER, Moderate, "dropout = 0.9"),
-    fault("overfitting", MLP, Severe, "hidden = [256, 256]\nepochs = 200\npatience = 0")
+    fault("overfitting", MLP, Severe, "hidden = [256, 256]\nepochs = 200\npatience = 0\nvalidation = 0.3")
         .on(Data::Few)
         .or(&["no-early-stop"]),
     fault("too-small", DEEPER_SINE, Severe, "hidden = [2]"),
@@ -215,7 +215,7 @@ pub const ALL: &[Fault] = &[
     fault("too-few-epochs", MLP, Moderate, "epochs = 3"),
     fault("too-few-epochs", CLASSIFIER, Severe, "epochs = 1"),
     fault("too-few-epochs", GRU, Severe, "epochs = 1"),
-    fault("no-early-stop", MLP, Severe, "epochs = 600\npatience = 0\nhidden = [128, 128]")
+    fault("no-early-stop", MLP, Severe, "epochs = 600\npatience = 0\nhidden = [128, 128]\nvalidation = 0.3")
         .on(Data::Few)
         .or(&["overfitting"]),
     fault("no-validation", MLP, Moderate, "validation = 0.0\ntest = 0.0"),

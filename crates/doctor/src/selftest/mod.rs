@@ -40,7 +40,7 @@ pub struct SelfTest {
     pub ask: Duration,
     /// Time to try the fix of the first finding where it is right; none: it is not tried.
     pub trial: Duration,
-    /// Causes to look at alone; all if there are none.
+    /// Causes or programs to look at alone; all if there are none.
     pub only: Vec<String>,
     pub threads: usize,
 }
@@ -74,6 +74,11 @@ impl SelfTest {
         }
     }
 
+    /// Whether there is a cause or a program of this name.
+    pub fn knows(name: &str) -> bool {
+        name == "clean" || crate::causes::known(name) || programs::CLEAN.iter().any(|program| program.name == name)
+    }
+
     /// Runs it; `told` hears of each program as it is done.
     pub fn run(&self, told: &(dyn Fn(&Seen) + Sync)) -> std::io::Result<Outcome> {
         let folder = Folder::new()?;
@@ -100,9 +105,11 @@ impl SelfTest {
 
     fn cases(&self, folder: &Folder) -> std::io::Result<Vec<Case>> {
         let mut cases = Vec::new();
-        let wanted = |cause: &str| self.only.is_empty() || self.only.iter().any(|only| only == cause);
+        let wanted = |cause: &str, program: &Program| {
+            self.only.is_empty() || self.only.iter().any(|only| only == cause || only == program.name)
+        };
         for (number, fault) in faults::ALL.iter().enumerate() {
-            if !number.is_multiple_of(self.every.max(1)) || !wanted(fault.cause) {
+            if !number.is_multiple_of(self.every.max(1)) || !wanted(fault.cause, &fault.program) {
                 continue;
             }
             for &seed in &self.seeds {
@@ -119,7 +126,7 @@ impl SelfTest {
             }
         }
         for (number, program) in programs::CLEAN.iter().enumerate() {
-            if !wanted("clean") || (self.every > 1 && number > 1) {
+            if !wanted("clean", program) || (self.every > 1 && number > 1) {
                 continue;
             }
             for &seed in &self.clean_seeds {

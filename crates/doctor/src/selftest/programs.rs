@@ -44,7 +44,7 @@ pub const CNN: Program = Program {
     name: "cnn",
     data: Data::Digits,
     settings: r#"
-        model = { name = "lenet", channels = [6, 12], hidden = 32 }
+        model = { name = "lenet", channels = [4, 8], hidden = 32 }
         optimizer = "adam"
         lr = 2e-3
         schedule = "constant"
@@ -57,7 +57,7 @@ pub const DEEP_CNN: Program = Program {
     name: "deep-cnn",
     data: Data::Digits,
     settings: r#"
-        model = { name = "vgg", channels = [8, 16] }
+        model = { name = "vgg", channels = [4, 8] }
         optimizer = "adam"
         lr = 2e-3
         batch-size = 32
@@ -112,7 +112,7 @@ pub const CLEAN: &[Program] = &[
     Program {
         name: "preset-vgg",
         data: Data::Digits,
-        settings: "model = { name = \"vgg\", channels = [8, 16] }\nepochs = 4",
+        settings: "model = { name = \"vgg\", channels = [4, 8] }\nepochs = 4",
     },
     Program {
         name: "norms-and-residuals",

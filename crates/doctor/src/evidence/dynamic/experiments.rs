@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use citius_cpu::{Flow, Outputs};
+use citius_data::Target;
 use citius_nn::{Adam, OptimizerConfig, ScheduleConfig};
 use citius_train::{Lab, Settings, TrainError};
 
@@ -122,6 +123,60 @@ pub fn noise(subject: &Subject, budget: Duration) -> Result<Option<Noise>, Train
     let scale = noise / signal;
     let known = signal > 0.0 && noise > 0.0 && scale.is_finite();
     Ok(known.then_some(Noise { scale }))
+}
+
+/// Rows that are asked of; and how often each half is gone through.
+const ASKED: usize = 2000;
+const PASSES: usize = 15;
+
+/// Share of rows whose class a network that has not seen them contradicts with a clear voice: two halves, each judged by a network trained on
+/// the other. Classes that overlap make it unsure; wrong labels make it contradict. Three classes and more: two leave no middle.
+pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, TrainError> {
+    let Subject { settings, train, cpu, .. } = *subject;
+    let Target::Classes { classes: classes @ 3.., .. } = train.target else { return Ok(None) };
+    if train.rows < 200 || settings.details != Default::default() {
+        return Ok(None);
+    }
+    let step = train.rows.div_ceil(ASKED);
+    let half = |odd: usize| {
+        let rows = (0..train.rows).step_by(step).enumerate().filter(|(i, _)| i % 2 == odd);
+        train.select(&rows.map(|(_, row)| row as u32).collect::<Vec<_>>())
+    };
+    let halves = [half(0), half(1)];
+    let plain = Settings {
+        batch_size: 32,
+        dropout: 0.0,
+        optimizer: OptimizerConfig::Adam(Adam::default()),
+        lr: 3e-3,
+        schedule: ScheduleConfig::Constant,
+        accumulate: 1,
+        average: None,
+        swa: None,
+        clip: None,
+        ..settings.clone()
+    };
+    let (mut against, mut all) = (0, 0);
+    for (own, other) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
+        let mut lab = Lab::new(&plain, own, 1000, cpu, &mut |_| {})?;
+        let mut rows = Batches::new(own.rows, lab.batch(), settings.seed);
+        let steps = (own.rows / lab.batch().max(1) * PASSES) as u64;
+        let started = Instant::now();
+        let mut see = |step: u64, _: &Outputs| {
+            if step > 60 && started.elapsed() > budget { Flow::Stop } else { Flow::Continue }
+        };
+        lab.run(steps, &mut |step, slot| rows.fill(step, slot), &mut see)?;
+        let outputs = lab.predict(&other.features, false)?;
+        let Target::Classes { data, .. } = &other.target else { return Ok(None) };
+        for (logits, class) in outputs.chunks_exact(classes).zip(data) {
+            let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let sum: f32 = logits.iter().map(|l| (l - most).exp()).sum();
+            let own = (logits[*class as usize] - most).exp() / sum;
+            all += 1;
+            let top = 1.0 / sum;
+            against += usize::from(top > 0.5 && own < 0.35 * top);
+        }
+    }
+    Ok((all > 0).then(|| against as f64 / all as f64))
 }
 
 /// With weights as they are after some steps: batch norm has seen some batches, and dropout has its say.
