@@ -20,6 +20,7 @@
 
 pub use citius_cpu as cpu;
 pub use citius_data as data;
+pub use citius_doctor as doctor;
 pub use citius_graph as graph;
 pub use citius_nn as nn;
 pub use citius_plan as plan;
@@ -32,6 +33,7 @@ pub mod prelude {
         DataError, Dataset, Features, Field, FieldMut, Kind, Loader, LoaderOptions, Order, Preparation, Rows, Sampling,
         Schema, Source, SplitOptions, Splits, Stream, Table, Target, Task,
     };
+    pub use citius_doctor::{Doctor, Examination, Finding};
     pub use citius_graph::{DType, Graph, Init, Mode, Tensor, TraceError};
     pub use citius_nn::{
         Activation, Adam, AdamW, Clip, Dropout, Learning, Linear, Loss, Module, Optimizer, OptimizerConfig, RmsProp,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use citius_cpu::{Isa, Options};
 use citius_data::{OnError, Transform};
-use citius_nn::{Activation, ByName, Loss, Network, OptimizerConfig, ScheduleConfig};
+use citius_nn::{Activation, ByName, Head, Loss, Network, OptimizerConfig, ScheduleConfig, WeightInit};
 use citius_train::{Bytes, Device, Precision, Rate, Wishes, Workers};
 use clap::Args;
 
@@ -74,6 +74,12 @@ struct DataArgs {
     /// Batches held ready where data is loaded
     #[arg(long, value_name = "N")]
     prefetch: Option<usize>,
+    /// Share of the training and validation rows that get the label of another, to see what a training bears
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    label_noise: Option<f64>,
+    /// Microseconds of work to prepare each row, as if it had to be decoded, to see what a slow loader costs
+    #[arg(long, value_name = "µs", allow_negative_numbers = true)]
+    delay: Option<f64>,
     /// What to do about pictures and blocks that cannot be read: fail, or skip and count them
     #[arg(long, value_name = "fail|skip", value_parser = on_error)]
     on_error: Option<OnError>,
@@ -103,7 +109,15 @@ struct ModelArgs {
     /// Share of units switched off at random while training
     #[arg(long, allow_negative_numbers = true)]
     dropout: Option<f64>,
-    /// auto, mse, mae, huber, bce or cross-entropy
+    /// How weights start: default (each layer's own way), kaiming-uniform, kaiming-normal, xavier-uniform, xavier-normal,
+    /// normal, uniform or zeros
+    #[arg(long, value_parser = WeightInit::by_name)]
+    init: Option<WeightInit>,
+    /// What the outputs go through: none, relu, softplus, sigmoid, tanh, softmax or log-softmax [default: none, as losses
+    /// take logits]
+    #[arg(long, value_parser = Head::by_name)]
+    head: Option<Head>,
+    /// auto, mse, mae, huber, bce, cross-entropy, or nll (of a log-softmax head)
     #[arg(long, value_parser = loss)]
     loss: Option<LossArg>,
     /// sgd, momentum, nesterov, rmsprop, adam, adamw, lamb, lion or muon
@@ -216,10 +230,14 @@ impl WishArgs {
             prefetch: d.prefetch,
             memory: d.memory,
             on_error: d.on_error,
+            label_noise: d.label_noise,
+            delay: d.delay,
             model: m.model.clone(),
             hidden: m.hidden.clone().map(|h| h.0),
             activation: m.activation,
             dropout: m.dropout,
+            init: m.init,
+            head: m.head,
             loss: m.loss.clone().and_then(|l| l.0),
             optimizer: m.optimizer.clone(),
             lr: m.lr,
@@ -261,7 +279,7 @@ impl MachineArgs {
         if let Some(isa) = isa.filter(|isa| !Isa::available().contains(isa)) {
             return Err(Failure::Usage(format!("this machine has no {isa}; the best it has is {}", Isa::detect())));
         }
-        Ok(Options { threads: self.threads, isa, halves_from: None })
+        Ok(Options { threads: self.threads, isa, ..Options::default() })
     }
 }
 

@@ -3,10 +3,12 @@
 mod args;
 mod bench;
 mod data;
+mod doctor;
 mod error;
 mod eval;
 mod plan;
 mod predict;
+mod profile;
 mod reading;
 mod screen;
 mod train;
@@ -44,6 +46,10 @@ enum Command {
     Data(data::DataArgs),
     /// Print the compiled training step with its costs, without training
     Plan(Box<plan::PlanArgs>),
+    /// Show where the time and memory of training steps go, and what would make them faster
+    Profile(Box<profile::ProfileArgs>),
+    /// Say why a training does not learn or is slow, and try the fix
+    Doctor(Box<doctor::DoctorArgs>),
     /// Time full training epochs of reference workloads
     Bench(bench::BenchArgs),
 }
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Profile(args) => profile::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
     };
     match done {

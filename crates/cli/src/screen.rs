@@ -161,7 +161,8 @@ impl Listener for Screen {
                 self.say(&format!("  stopped early after epoch {epoch}: the best was epoch {best_epoch}"));
             }
             Event::Warning { message } => self.say(&format!("  warning: {message}")),
-            Event::Improved { .. } | Event::CheckpointSaved { .. } => {}
+            Event::Finding { cause, message } => self.say(&format!("  doctor: {message} ({cause})")),
+            Event::Units { .. } | Event::Improved { .. } | Event::CheckpointSaved { .. } | Event::Ledger(_) => {}
             Event::Diverged(_) | Event::Interrupted { .. } | Event::Finished(_) => {
                 self.flush();
                 self.end();
@@ -203,6 +204,9 @@ pub fn show_report(sink: Sink, report: &Report) {
         number(report.us_per_step)
     );
     line(sink, &format!("  time       {time}"));
+    if report.ledger.steps > 0 {
+        line(sink, &format!("  spent      {} in all: {}", seconds(report.ledger.seconds), report.ledger.summary()));
+    }
     line(sink, &format!("  saved in   {}", report.out));
 }
 

@@ -42,7 +42,12 @@ const EXAMPLES: &str = "Examples:
   citius train hourly.csv --target load --horizon 24
   citius train shakespeare.txt --model gpt --device cuda --precision bf16
   citius train flowers/ --model resnet-18 --size 224 --weights resnet18.safetensors --freeze body
-  citius train --resume runs/houses-1";
+  citius train --resume runs/houses-1
+
+A file of settings says more than flags can: layers one by one, inits, heads, reductions, modes. All of it is in docs/settings.md:
+  model = { name = \"vgg\", channels = [16, 32] }       sizes of a network
+  loss = { name = \"mse\", reduction = \"sum\" }
+  layers = [{ units = 64, norm = \"batch\" }, { units = 64, activation = \"tanh\", init = \"xavier-normal\" }]";
 
 pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
@@ -72,7 +77,8 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     };
     let stop = interruption()?;
     let _open = opening.map(JoinHandle::join);
-    let report = training.run(&options, &mut Screen::new(sink), &stop)?;
+    let mut watch = citius_doctor::Watch::new(&training.problem, training.wishes(), &training.settings);
+    let report = training.run_watched(&options, &mut Screen::new(sink), &mut watch, &stop)?;
     screen::show_report(sink, &report);
     screen::show_ending(sink, &report);
     if report.ending != Ending::Interrupted {

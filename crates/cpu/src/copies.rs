@@ -117,6 +117,11 @@ impl Copies {
         }
     }
 
+    /// The call that a task does, or does for a thread.
+    pub fn call_of(&self, plan: &Plan, task: usize) -> usize {
+        task.checked_sub(plan.calls.len()).map_or(task, |n| self.tasks[n].0)
+    }
+
     /// What a task reads and writes, of a plan with so many calls.
     pub fn touches(&self, plan: &Plan, task: usize) -> [Vec<Span>; 2] {
         let copied = task.checked_sub(plan.calls.len()).map(|n| self.tasks[n]);

@@ -15,6 +15,7 @@ use crate::pool::{Barrier, Pool};
 use crate::prefetch::Wanted;
 use crate::run::{Inputs, MOST_SLOTS, Slot, Tuning, View};
 use crate::schedule::{Schedule, Span};
+use crate::timing::{self, Stopwatch, Times, Timing};
 
 /// More would only wait for each other.
 const MOST_THREADS: usize = 256;
@@ -28,6 +29,8 @@ pub struct Options {
     pub isa: Option<Isa>,
     /// Products of at least so many operations are multiplied in bfloat16, where the processor has it.
     pub halves_from: Option<usize>,
+    /// Which steps are timed, call by call.
+    pub timing: Timing,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +81,7 @@ pub struct Executable {
     pub(crate) barrier: Barrier,
     pub(crate) tuning: Tuning,
     pub(crate) wanted: Wanted,
+    pub(crate) stopwatch: Stopwatch,
 }
 
 // SAFETY: the pointers lead to bytes this struct owns, shares by Arc, or re-binds at each `run`; running takes `&mut self`.
@@ -140,6 +144,8 @@ impl Executable {
         let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
         let inputs: Vec<Span> = copies::inputs(&plan).map(|id| copies::original(&plan, id)).collect();
         schedules.iter_mut().for_each(|s| s.complete(&tasks, &inputs, &|task| copies.touches(&plan, task)));
+        let call_of = (0..tasks.len()).map(|task| copies.call_of(&plan, task));
+        let stopwatch = Stopwatch::new(&plan, call_of, most, options.timing);
         Ok(Executable {
             isa,
             _arena: arena,
@@ -159,6 +165,7 @@ impl Executable {
             barrier: Barrier::new(most),
             tuning: Tuning::new(candidates),
             wanted: Wanted::new(),
+            stopwatch,
             plan,
         })
     }
@@ -176,6 +183,11 @@ impl Executable {
         self.tuning.threads()
     }
 
+    /// Whether that number has been tried out.
+    pub fn settled(&self) -> bool {
+        self.tuning.settled()
+    }
+
     /// Index of a named output, for [`crate::Outputs`].
     pub fn output(&self, name: &str) -> Option<usize> {
         self.plan.outputs.iter().position(|o| o.0 == name)
@@ -184,6 +196,22 @@ impl Executable {
     /// Bytes of scratch memory.
     pub fn scratch_bytes(&self) -> usize {
         self.plan.scratch_bytes
+    }
+
+    /// Where the time of all runs so far went.
+    pub fn times(&mut self) -> Times {
+        let done = self.tasks[..self.plan.calls.len()].iter().map(Task::share).collect();
+        Times { done, ..self.stopwatch.times() }
+    }
+
+    /// What each thread did and when, as far as it was kept (see [`Timing::Every`]).
+    pub fn spans(&mut self) -> Vec<timing::Span> {
+        self.stopwatch.spans()
+    }
+
+    /// Forgets the time of all runs so far.
+    pub fn reset_times(&mut self) {
+        self.stopwatch.reset();
     }
 
     /// Points the kernels at this run's data.

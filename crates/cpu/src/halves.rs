@@ -90,8 +90,8 @@ pub fn halve_products(plan: Plan, isa: Isa, from: usize) -> (Plan, Halves) {
                 }
                 let cost = Cost { flops: 0, bytes: 12 * rows * cols };
                 let work = Work::Loop(copy(rows, cols, source, target));
-                let label = format!("pairs of bfloat16 for {}", call.label);
-                all.push((Call { work, wave, cost, label }, Kind::Pack(Pairs { apart: step, odd })));
+                let (label, phase) = (format!("pairs of bfloat16 for {}", call.label), call.phase);
+                all.push((Call { work, wave, cost, label, phase }, Kind::Pack(Pairs { apart: step, odd })));
             }
             m.k = pairs;
         }

@@ -14,6 +14,8 @@ use crate::kernels::Context;
 use crate::memory::Memory;
 use crate::pool::FlushSubnormals;
 use crate::prefetch::{Share, Wanted};
+use crate::schedule::Schedule;
+use crate::timing::{Doing, Watch};
 
 /// Lines of the next batch that memory is asked for between two waves, unless they have to be more: asking takes time too.
 const AT_ONCE: usize = 16;
@@ -101,6 +103,22 @@ impl<'a> Inputs<'a> {
     pub fn whole_numbers(&self, name: &str) -> &'a [i32] {
         match self.entries.iter().find(|e| e.0 == name) {
             Some((_, Data::I32(data))) => data,
+            _ => &[],
+        }
+    }
+
+    /// The data of an f32 input.
+    pub fn numbers(&self, name: &str) -> &'a [f32] {
+        match self.entries.iter().find(|e| e.0 == name) {
+            Some((_, Data::F32(data))) => data,
+            _ => &[],
+        }
+    }
+
+    /// The data of a u8 input.
+    pub fn bytes(&self, name: &str) -> &'a [u8] {
+        match self.entries.iter().find(|e| e.0 == name) {
+            Some((_, Data::U8(data))) => data,
             _ => &[],
         }
     }
@@ -301,6 +319,7 @@ impl Executable {
             return Ok(0);
         }
         let _subnormals = FlushSubnormals::new();
+        let began = Instant::now();
         let mut taken = 0;
         let slots = std::mem::take(&mut self.slots);
         driver.feed(first, &mut Slots::new(&slots, Some(&self.wanted), true));
@@ -314,6 +333,7 @@ impl Executable {
                 (true, false) => SHORTEST_TRIAL.min(steps - taken),
             };
             let trial = !self.tuning.settled();
+            self.stopwatch.next(first + taken);
             let mut start = Instant::now();
             let end = first + steps;
             let (mut done, mut stop) = self.walk(memory.seed(), first + taken, most, threads, end, driver);
@@ -323,114 +343,65 @@ impl Executable {
             if trial && !stop && left >= SHORTEST_TRIAL && start.elapsed().as_secs_f64() < LONG_TRIAL {
                 start = Instant::now();
                 let (first, most) = (first + taken + done, TRIAL.min(left));
+                self.stopwatch.next(first);
                 (timed, stop) = self.walk(memory.seed(), first, most, threads, end, driver);
                 done += timed;
             }
             if timed >= SHORTEST_TRIAL {
                 self.tuning.observe(threads, start.elapsed().as_secs_f64() / timed as f64);
+                if trial && self.tuning.settled() {
+                    // what steps have shown with other numbers of threads
+                    self.stopwatch.forget();
+                }
             }
             taken += done;
             stopped = stop;
         }
+        self.stopwatch.ran(taken, began.elapsed(), self.tuning.threads());
         Ok(taken)
     }
 
     /// `most` steps with a fixed number of threads; (steps taken, whether the driver stopped).
     fn walk(&self, seed: u64, first: u64, most: u64, threads: usize, end: u64, driver: &mut dyn Driver) -> (u64, bool) {
         let schedule = &self.schedules[threads - 1];
-        let (barrier, waves) = (&self.barrier, self.plan().waves);
+        let waves = self.plan().waves;
         // later on thread 0 may already be feeding the next step but one
         let together = if threads == 1 { waves } else { schedule.together };
         let lines: usize = schedule.gathers.iter().flatten().map(|part| self.tasks[part.task].lines_ahead()).sum();
         let asking = together.min(lines.div_ceil(AT_ONCE));
-        let (all, shared, early) = (Share::first(waves), Share::first(together), Share::first(asking));
         let mut apart =
             (0..threads).filter(|thread| schedule.apart[*thread]).map(|thread| &self.own[thread - 1]).peekable();
         let may_leave = apart.peek().is_some() && apart.all(Own::can_write);
-        barrier.reset();
-        let stop = AtomicBool::new(false);
-        let lead = &Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None }));
-        let left = &Left(UnsafeCell::new(None));
+        self.barrier.reset();
+        let round = Round {
+            schedule,
+            seed,
+            last: first + most - 1,
+            end,
+            threads,
+            together,
+            asking,
+            shares: [Share::first(waves), Share::first(together), Share::first(asking)],
+            may_leave,
+            stop: AtomicBool::new(false),
+            lead: Lead(UnsafeCell::new(Leading { driver, taken: 0, panic: None })),
+            left: Left(UnsafeCell::new(None)),
+        };
+        let (timed, stride, burst) = (self.stopwatch.due, self.stopwatch.stride, self.stopwatch.burst);
         let body = |thread: usize| {
             if thread >= threads {
                 return;
             }
             let _subnormals = FlushSubnormals::new();
+            let mut due = timed;
             for step in first..first + most {
-                if thread == 0 {
-                    schedule.heaps.iter().for_each(|heap| heap.refill());
-                    // SAFETY: thread 0, and the others wait at the barrier below.
-                    unsafe {
-                        self.advance(step);
-                        (*lead.0.get()).call(&stop, |driver| {
-                            let mut slots = Slots::new(&self.slots, Some(&self.wanted), false);
-                            slots.may_leave = may_leave;
-                            let flow = driver.fill(step, &mut slots);
-                            self.wanted.clear();
-                            if step + 1 < end {
-                                driver.feed(step + 1, &mut Slots::new(&self.slots, Some(&self.wanted), true));
-                            }
-                            if may_leave {
-                                let batch = driver.left().filter(|_| slots.left);
-                                assert!(batch.is_some() == slots.left, "a batch was left, and the driver has none");
-                                left.set(batch);
-                            }
-                            flow
-                        });
-                    }
+                let mut watch = Watch(None);
+                if step >= due {
+                    watch = self.watch(thread, step, burst == 1 || step > due);
+                    due += if step + 1 == due + burst { stride } else { 0 };
                 }
-                barrier.wait(thread, threads);
-                if stop.load(Ordering::Relaxed) {
+                if self.step(&round, thread, step, &mut watch) == Flow::Stop {
                     return;
-                }
-                // SAFETY: set before the barrier. Threads with copies have parts, so all meet again before the driver is called again.
-                let batch = if may_leave { unsafe { left.get() } } else { None };
-                if thread == 0 || schedule.apart[thread] {
-                    // SAFETY: in this thread's own slots; others read thread 0's after a barrier, if they do.
-                    unsafe { self.take_inputs(thread, batch) };
-                }
-                if batch.is_some() && schedule.meet_first {
-                    barrier.wait(thread, threads);
-                }
-                let context = Context { seed, step };
-                for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
-                    if thread == 0 {
-                        // SAFETY: thread 0 feeds.
-                        unsafe { self.wanted.ask(all.nth(n)) };
-                    } else if schedule.apart[thread] && n < together {
-                        // SAFETY: fed before the barrier.
-                        unsafe { self.wanted.ask(shared.nth(n)) };
-                    }
-                    for part in schedule.gathers[thread].iter().filter(|_| n < asking) {
-                        // SAFETY: the next step's indices were fed before the barrier.
-                        unsafe { self.tasks[part.task].ask_ahead(&part.units, early.nth(n)) };
-                    }
-                    for part in wave {
-                        // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
-                        let run = |units| unsafe { self.tasks[part.task].run(units, &context) };
-                        match part.heap.map(|heap| &schedule.heaps[heap]) {
-                            None => run(part.units.clone()),
-                            Some(heap) => std::iter::from_fn(|| heap.take(&part.units)).for_each(run),
-                        }
-                    }
-                    if *meet {
-                        barrier.wait(thread, threads);
-                    }
-                }
-                if thread == 0 {
-                    // SAFETY: as above: the others are at the barrier of the next step, or have left.
-                    unsafe {
-                        let lead = &mut *lead.0.get();
-                        lead.taken += 1;
-                        lead.call(&stop, |driver| driver.after(step, &Outputs::new(&self.views)));
-                    }
-                    if stop.load(Ordering::Relaxed) {
-                        // lets the others go, who see why
-                        if step + 1 < first + most {
-                            barrier.wait(thread, threads);
-                        }
-                        return;
-                    }
                 }
             }
         };
@@ -439,12 +410,117 @@ impl Executable {
         } else {
             self.pool.run(&body)
         }
-        // SAFETY: all threads have left the closure.
-        let lead = unsafe { &mut *lead.0.get() };
-        if let Some(panic) = lead.panic.take() {
+        // all threads have left the closure
+        let Round { lead, stop, .. } = round;
+        let lead = lead.0.into_inner();
+        if let Some(panic) = lead.panic {
             std::panic::resume_unwind(panic);
         }
         (lead.taken, stop.load(Ordering::Relaxed))
+    }
+
+    /// Times this step on this thread. `counts`: not the first of a burst.
+    #[cold]
+    #[inline(never)]
+    fn watch(&self, thread: usize, step: u64, counts: bool) -> Watch<'_> {
+        // SAFETY: this thread's own, inside of a run, and one at a time.
+        let lane = unsafe { self.stopwatch.lane(thread) };
+        Watch(Some(self.stopwatch.watch(lane, step, counts)))
+    }
+
+    /// What one thread does in a step. `Stop`: it is the last.
+    #[inline(always)]
+    fn step(&self, round: &Round, thread: usize, step: u64, watch: &mut Watch) -> Flow {
+        let Round { schedule, seed, end, threads, together, asking, may_leave, stop, lead, left, .. } = round;
+        let [all, shared, early] = &round.shares;
+        let (barrier, threads, asking, may_leave) = (&self.barrier, *threads, *asking, *may_leave);
+        watch.begin();
+        if thread == 0 {
+            schedule.heaps.iter().for_each(|heap| heap.refill());
+            // SAFETY: thread 0, and the others wait at the barrier below.
+            unsafe {
+                self.advance(step);
+                (*lead.0.get()).call(stop, |driver| {
+                    let mut slots = Slots::new(&self.slots, Some(&self.wanted), false);
+                    slots.may_leave = may_leave;
+                    let flow = driver.fill(step, &mut slots);
+                    watch.did(Doing::Fill);
+                    self.wanted.clear();
+                    if step + 1 < *end {
+                        driver.feed(step + 1, &mut Slots::new(&self.slots, Some(&self.wanted), true));
+                    }
+                    if may_leave {
+                        let batch = driver.left().filter(|_| slots.left);
+                        assert!(batch.is_some() == slots.left, "a batch was left, and the driver has none");
+                        left.set(batch);
+                    }
+                    flow
+                });
+            }
+            watch.did(Doing::Feed);
+        }
+        barrier.wait(thread, threads);
+        watch.did(Doing::Wait);
+        if stop.load(Ordering::Relaxed) {
+            return Flow::Stop;
+        }
+        // SAFETY: set before the barrier. Threads with copies have parts, so all meet again before the driver is called again.
+        let batch = if may_leave { unsafe { left.get() } } else { None };
+        if thread == 0 || schedule.apart[thread] {
+            // SAFETY: in this thread's own slots; others read thread 0's after a barrier, if they do.
+            unsafe { self.take_inputs(thread, batch) };
+            watch.did(Doing::Copy);
+        }
+        if batch.is_some() && schedule.meet_first {
+            barrier.wait(thread, threads);
+            watch.did(Doing::Wait);
+        }
+        let context = Context { seed: *seed, step };
+        for (n, (wave, meet)) in schedule.waves[thread].iter().zip(&schedule.barriers).enumerate() {
+            if thread == 0 {
+                // SAFETY: thread 0 feeds.
+                unsafe { self.wanted.ask(all.nth(n)) };
+            } else if schedule.apart[thread] && n < *together {
+                // SAFETY: fed before the barrier.
+                unsafe { self.wanted.ask(shared.nth(n)) };
+            }
+            for part in schedule.gathers[thread].iter().filter(|_| n < asking) {
+                // SAFETY: the next step's indices were fed before the barrier.
+                unsafe { self.tasks[part.task].ask_ahead(&part.units, early.nth(n)) };
+            }
+            for part in wave {
+                // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
+                let run = |units| unsafe { self.tasks[part.task].run(units, &context) };
+                match part.heap.map(|heap| &schedule.heaps[heap]) {
+                    None => run(part.units.clone()),
+                    Some(heap) => std::iter::from_fn(|| heap.take(&part.units)).for_each(run),
+                }
+                watch.did(Doing::Call(part.task));
+            }
+            if *meet {
+                barrier.wait(thread, threads);
+                watch.did(Doing::Wait);
+            }
+        }
+        if thread == 0 {
+            // SAFETY: as above: the others are at the barrier of the next step, or have left.
+            unsafe {
+                let lead = &mut *lead.0.get();
+                lead.taken += 1;
+                lead.call(stop, |driver| driver.after(step, &Outputs::new(&self.views)));
+            }
+            watch.did(Doing::Watch);
+            if stop.load(Ordering::Relaxed) {
+                // lets the others go, who see why
+                if step < round.last {
+                    barrier.wait(thread, threads);
+                }
+                watch.end();
+                return Flow::Stop;
+            }
+        }
+        watch.end();
+        Flow::Continue
     }
 
     /// Brings a step's inputs to where this thread reads them: the batch that the driver has left, or what thread 0 has filled.
@@ -458,6 +534,25 @@ impl Executable {
             (None, None) => {}
         }
     }
+}
+
+/// What all steps of a walk have in common.
+struct Round<'a> {
+    schedule: &'a Schedule,
+    seed: u64,
+    /// The last step of the walk, and the one behind the last of the run.
+    last: u64,
+    end: u64,
+    threads: usize,
+    /// Waves that all threads walk before thread 0 may feed the next step but one, and those between which memory is asked.
+    together: usize,
+    asking: usize,
+    /// What is asked for in each of all waves, of those together, and of those that ask.
+    shares: [Share; 3],
+    may_leave: bool,
+    stop: AtomicBool,
+    lead: Lead<'a>,
+    left: Left,
 }
 
 /// What thread 0 alone touches during a run.

@@ -128,6 +128,11 @@ impl Executable {
         Ok(bytes.chunks(8192).map(|block| block.chunks(8).map(number).collect()).collect())
     }
 
+    /// Forgets where it went.
+    pub fn reset_ledger(&mut self) {
+        self.ledger = Ledger::default();
+    }
+
     /// Where the time of all runs so far went.
     pub fn ledger(&self) -> Ledger {
         self.ledger

@@ -152,7 +152,7 @@ fn part_epilogues(plan: &mut Plan, rule: Rule) {
         let elements: usize = dims.iter().product();
         let cost = Cost { flops: elements * epilogue.program.flops(), bytes: elements * 4 * epilogue.operands.len() };
         let label = format!("{} (after the product)", call.label);
-        added.push(Call { work: Work::Loop(flat(epilogue)), wave: call.wave + 1, cost, label });
+        added.push(Call { work: Work::Loop(flat(epilogue)), wave: call.wave + 1, cost, label, phase: call.phase });
     }
     plan.calls.extend(added);
 }
@@ -237,6 +237,7 @@ impl Large {
                             wave: at,
                             cost: Cost { flops: 0, bytes: 6 * elements },
                             label: "to 16 bits".into(),
+                            phase: self.plan.calls[i].phase,
                         });
                         copy
                     }

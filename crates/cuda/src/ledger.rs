@@ -2,6 +2,8 @@
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Ledger {
     pub steps: u64,
+    /// From the beginning of runs to their end.
+    pub wall: f64,
     /// The driver filled inputs, on the host.
     pub filling: f64,
     /// Inputs were copied to the GPU.

@@ -77,7 +77,7 @@ pub fn fold_columns_in_parts(plan: &mut Plan, least_rows: usize) {
             let elements = parts * l.cols;
             let cost = Cost { flops: elements, bytes: 4 * elements };
             let label = format!("{} (parts)", call.label);
-            added.push(Call { work: Work::Loop(second), wave: call.wave + 1, cost, label });
+            added.push(Call { work: Work::Loop(second), wave: call.wave + 1, cost, label, phase: call.phase });
         }
     }
     plan.calls.extend(added);
@@ -102,7 +102,7 @@ pub fn multiply_in_parts(plan: &mut Plan, wanted: &dyn Fn(&Matmul) -> Option<usi
         let epilogue = add_parts(m, buffer, parts);
         let cost = Cost { flops: results * epilogue.program.flops(), bytes: 4 * results * epilogue.operands.len() };
         let label = format!("{} (parts)", call.label);
-        added.push(Call { work: Work::Loop(epilogue), wave: call.wave + 1, cost, label });
+        added.push(Call { work: Work::Loop(epilogue), wave: call.wave + 1, cost, label, phase: call.phase });
     }
     plan.calls.extend(added);
 }

@@ -53,6 +53,7 @@ impl Executable {
         driver: &mut dyn Driver,
     ) -> Result<u64, CudaError> {
         self.device.enter()?;
+        let began = Instant::now();
         let bound = self.bind(session, inputs)?;
         let fed = self.layout.fed.iter().map(|i| (i.name.clone(), i.dtype, i.elements));
         let mut staging = Staging::new(fed);
@@ -94,6 +95,7 @@ impl Executable {
                 let at = waiting.remove(0);
                 seen += self.look(at, &mut views, driver, &mut stopped)?;
             } else if idle {
+                self.ledger.wall += began.elapsed().as_secs_f64();
                 return Ok(seen);
             }
         }

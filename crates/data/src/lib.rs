@@ -47,6 +47,7 @@ pub use picture::{Grid, PictureFolder, PictureList, PictureSource, Pictures, Pip
 pub use prepare::{
     Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, infer_task,
 };
+pub use rng::SplitMix64;
 pub use schema::{Field, INPUT, Kind, Schema, TARGET};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
 pub use source::{Encoded, InMemory, Rows, Source, Stream};

@@ -1,7 +1,7 @@
 //! Derivative: graph → graph. One walk from the loss to the leaves; each op's rule lives in the op's file.
 
 use crate::again::Replays;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, NodeId, Phase};
 use crate::ops::{self, Op, Vjp};
 use crate::{DType, Tensor};
 
@@ -14,6 +14,7 @@ impl Graph {
             loss.fail("gradients", format!("the loss must be one number, this is {}; use mean_all()", loss.shape()));
             return vec![None; of.len()];
         }
+        let _phase = self.phase(Phase::Backward);
         let last = loss.id();
         let wanted: Vec<NodeId> = of.iter().map(|t| t.id()).collect();
         let nodes = self.nodes();

@@ -22,6 +22,30 @@ pub enum Mode {
     Eval,
 }
 
+/// What a part of a step is for: whoever keeps account of time asks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Phase {
+    /// Brings rows into the batch.
+    Batch,
+    #[default]
+    Forward,
+    Backward,
+    Update,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 4] = [Phase::Batch, Phase::Forward, Phase::Backward, Phase::Update];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Batch => "batch",
+            Phase::Forward => "forward",
+            Phase::Backward => "backward",
+            Phase::Update => "update",
+        }
+    }
+}
+
 /// One recorded op.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -30,6 +54,7 @@ pub struct Node {
     pub shape: Shape,
     pub dtype: DType,
     pub place: Place,
+    pub phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,7 +189,12 @@ pub(crate) struct Inner {
     /// Lines that ops are attributed to instead of their own; the outermost counts.
     callers: Vec<(&'static str, u32)>,
     frozen: Names,
+    cut: Names,
     mode: Mode,
+    phase: Phase,
+    /// Whether gradients will be asked for, whatever the mode of layers.
+    learns: bool,
+    starts: Vec<Start>,
     random_streams: u32,
     pub rules: Vec<Rule>,
     pub warnings: Vec<TraceError>,
@@ -199,7 +229,11 @@ impl Graph {
             scopes: Vec::new(),
             callers: Vec::new(),
             frozen: Names::default(),
+            cut: Names::default(),
             mode,
+            phase: Phase::default(),
+            learns: mode == Mode::Train,
+            starts: Vec::new(),
             random_streams: 0,
             rules: Vec::new(),
             warnings: Vec::new(),
@@ -215,6 +249,11 @@ impl Graph {
         self.0.borrow().mode
     }
 
+    /// Whether the graph was begun in training mode: gradients may be asked for, whatever mode layers are in.
+    pub fn learns(&self) -> bool {
+        self.0.borrow().learns
+    }
+
     /// Parameters declared after this call and covered by `frozen` are not trained, and layers do not move states that are.
     pub fn freeze(&self, frozen: Names) {
         self.0.borrow_mut().frozen = frozen;
@@ -223,6 +262,24 @@ impl Graph {
     /// Whether a parameter or state of this name must stay as it is.
     pub fn is_frozen(&self, name: &str) -> bool {
         self.0.borrow().frozen.covers(name)
+    }
+
+    /// Parameters declared after this call and covered by `cut` are handed out detached: they are meant to be trained, and no
+    /// gradient reaches them.
+    pub fn cut(&self, cut: Names) {
+        self.0.borrow_mut().cut = cut;
+    }
+
+    /// Layers recorded while the guard lives are in this mode, whatever the graph's own.
+    pub fn in_mode(&self, mode: Mode) -> InMode {
+        let before = std::mem::replace(&mut self.0.borrow_mut().mode, mode);
+        InMode(self.clone(), before)
+    }
+
+    /// Parameters declared while the guard lives start as `start` says, where it says something; the innermost guard counts.
+    pub fn starting(&self, start: impl Fn(&str, &[usize]) -> Option<Init> + 'static) -> Starting {
+        self.0.borrow_mut().starts.push(Rc::new(start));
+        Starting(self.clone())
     }
 
     /// A tensor of f32 that is given anew for each step.
@@ -361,6 +418,12 @@ impl Graph {
         Scope(self.clone())
     }
 
+    /// Ops recorded while the guard lives belong to this phase of the step; [`Graph::gradients`] are backward by themselves.
+    pub fn phase(&self, phase: Phase) -> InPhase {
+        let before = std::mem::replace(&mut self.0.borrow_mut().phase, phase);
+        InPhase(self.clone(), before)
+    }
+
     /// Ops recorded while the guard lives are attributed to the line that called the caller of this (a layer's `forward`),
     /// unless an outer guard has a say.
     #[track_caller]
@@ -424,6 +487,13 @@ impl Graph {
         self.0.borrow().warnings.clone()
     }
 
+    /// Records what is allowed, and yet hardly meant.
+    #[track_caller]
+    pub fn warn_of(&self, op: &str, problem: impl Into<String>) {
+        let place = self.place(Location::caller());
+        self.warn(TraceError { op: op.to_string(), place, problem: problem.into() });
+    }
+
     pub(crate) fn warn(&self, warning: TraceError) {
         let mut inner = self.0.borrow_mut();
         if !inner.warnings.contains(&warning) {
@@ -450,11 +520,12 @@ impl Graph {
         }
         let place = self.place(at);
         let mut inner = self.0.borrow_mut();
+        let phase = inner.phase;
         let key = (op.key(), inputs.to_vec(), shape.clone());
         let id = match inner.same.get(&key) {
             Some(&id) => id,
             None => {
-                inner.nodes.push(Node { op, inputs: inputs.to_vec(), shape, dtype, place });
+                inner.nodes.push(Node { op, inputs: inputs.to_vec(), shape, dtype, place, phase });
                 let id = inner.nodes.len() - 1;
                 inner.same.insert(key, id);
                 id
@@ -485,16 +556,32 @@ impl Graph {
                 self.fail("declare", problem, Location::caller());
                 return self.scalar(0.0).broadcast_to(dims);
             }
-            return t;
+            let known_as = leaf.part.as_ref().map_or(name, |p| &p.whole);
+            return self.handed_out(t, kind, known_as);
         }
         let index = self.0.borrow().leaves.len();
         let t = self.add(Op::Leaf(index), &[], shape, dtype);
+        let known_as = part.as_ref().map_or(name, |p| &p.whole).to_owned();
+        let init = match kind {
+            LeafKind::Parameter => {
+                let whole = part.as_ref().map_or(dims.to_vec(), |p| p.whole_dims(&t.shape()));
+                let starts = self.0.borrow().starts.clone();
+                let told = starts.iter().rev().find_map(|s| s(&known_as, seen.as_ref().map_or(&whole, |s| &s.dims)));
+                told.unwrap_or(init)
+            }
+            LeafKind::Input | LeafKind::State => init,
+        };
         let mut inner = self.0.borrow_mut();
-        let known_as = part.as_ref().map_or(name, |p| &p.whole);
-        let trainable = kind == LeafKind::Parameter && !inner.frozen.covers(known_as);
+        let trainable = kind == LeafKind::Parameter && !inner.frozen.covers(&known_as);
         inner.leaves.push(Leaf { name: name.to_string(), kind, node: t.id(), init, trainable, seen, part });
         drop(inner);
-        t
+        self.handed_out(t, kind, &known_as)
+    }
+
+    #[track_caller]
+    fn handed_out(&self, leaf: Tensor, kind: LeafKind, known_as: &str) -> Tensor {
+        let cut = kind == LeafKind::Parameter && self.0.borrow().cut.covers(known_as);
+        if cut { leaf.detach() } else { leaf }
     }
 
     /// The line and layer of the caller.
@@ -519,11 +606,41 @@ impl Drop for Caller {
     }
 }
 
+/// Guard of [`Graph::in_mode`].
+pub struct InMode(Graph, Mode);
+
+impl Drop for InMode {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().mode = self.1;
+    }
+}
+
+/// How parameters start, by name and by the sizes that the user sees.
+type Start = Rc<dyn Fn(&str, &[usize]) -> Option<Init>>;
+
+/// Guard of [`Graph::starting`].
+pub struct Starting(Graph);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().starts.pop();
+    }
+}
+
 /// Guard of [`Graph::scope`].
 pub struct Scope(Graph);
 
 impl Drop for Scope {
     fn drop(&mut self) {
         self.0.0.borrow_mut().scopes.pop();
+    }
+}
+
+/// Guard of [`Graph::phase`].
+pub struct InPhase(Graph, Phase);
+
+impl Drop for InPhase {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().phase = self.1;
     }
 }

@@ -28,7 +28,9 @@ mod verify;
 
 pub use dtype::DType;
 pub use error::{Place, TraceError};
-pub use graph::{Caller, Graph, Leaf, LeafKind, Mode, Names, Node, NodeId, Part, Scope, Seen};
+pub use graph::{
+    Caller, Graph, InMode, InPhase, Leaf, LeafKind, Mode, Names, Node, NodeId, Part, Phase, Scope, Seen, Starting,
+};
 pub use init::Init;
 pub use limits::{Limit, OutOfRange};
 pub use ops::convolve::Convolution;

@@ -76,7 +76,7 @@ mod tests {
             }
         }
         check::<OptimizerConfig>(&["sgd", "rmsprop", "adam", "adamw", "lamb", "lion", "muon"]);
-        check::<Loss>(&["mse", "mae", "huber", "cross-entropy", "bce"]);
+        check::<Loss>(&["mse", "mae", "huber", "cross-entropy", "nll", "bce"]);
         check::<ScheduleConfig>(&["constant", "step", "exponential", "cosine", "one-cycle", "warmup", "plateau"]);
         check::<Clip>(&["norm", "value"]);
         check::<crate::WeightInit>(&["default", "kaiming-uniform", "xavier-normal", "zeros", "normal", "uniform"]);

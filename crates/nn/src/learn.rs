@@ -1,4 +1,4 @@
-use citius_graph::{Graph, Leaf, Names, Tensor, TraceError};
+use citius_graph::{Graph, Leaf, Names, Phase, Tensor, TraceError};
 
 use crate::clip::global_norm;
 use crate::pace::Pace;
@@ -21,6 +21,8 @@ pub struct Learning {
     /// Whether to record the sums of squares of gradients, updates and weights, one scalar each per parameter, and which units
     /// got a gradient.
     pub probes: bool,
+    /// Parameters that the loss does not depend on stay as they are, with a warning, instead of being a mistake.
+    pub allow_unreached: bool,
 }
 
 /// What was recorded for one step.
@@ -56,6 +58,7 @@ impl Learning {
             accumulate: 1,
             scaling: None,
             probes: true,
+            allow_unreached: false,
         }
     }
 
@@ -90,6 +93,11 @@ impl Learning {
         self
     }
 
+    pub fn allow_unreached(mut self, allow: bool) -> Learning {
+        self.allow_unreached = allow;
+        self
+    }
+
     /// Records gradients, clipping and updates of all trainable parameters of the loss's graph, and the outputs `loss`, `lr`,
     /// `grad_norm`, with scaling `loss_scale`, and with probes `probe.{grad,update,weight}.{parameter}`. `Err` is the first mistake made in the graph.
     #[track_caller]
@@ -102,20 +110,28 @@ impl Learning {
         if !self.lr.is_finite() {
             g.report("learn", format!("the learning rate is {}", self.lr));
         }
-        let (leaves, parameters): (Vec<Leaf>, Vec<Tensor>) = g.trainable().into_iter().unzip();
-        let factors = self.factors(g, &leaves);
-        let names: Vec<String> = leaves.into_iter().map(|leaf| leaf.name).collect();
+        let (leaves, mut parameters): (Vec<Leaf>, Vec<Tensor>) = g.trainable().into_iter().unzip();
+        let mut factors = self.factors(g, &leaves);
+        let mut names: Vec<String> = leaves.into_iter().map(|leaf| leaf.name).collect();
         if names.is_empty() {
             g.report("learn", "there is no parameter to train");
         }
+        let _phase = g.phase(Phase::Update);
         let pace = (self.accumulate > 1).then(|| Pace::new(g, self.accumulate));
         let scale = self.scaling.map(|scaling| LossScale::new(g, scaling));
         let mut share = if self.accumulate > 1 { loss * (1.0 / self.accumulate as f64) } else { loss.clone() };
         if let Some(scale) = &scale {
             share = scale.apply(&share);
         }
-        let gradients = g.gradients(&share, &parameters);
-        report_unreached(g, &names, &gradients);
+        let mut gradients = g.gradients(&share, &parameters);
+        report_unreached(g, &names, &gradients, self.allow_unreached);
+        if self.allow_unreached {
+            let reached: Vec<bool> = gradients.iter().map(Option::is_some).collect();
+            retain(&mut names, &reached);
+            retain(&mut parameters, &reached);
+            retain(&mut factors, &reached);
+            retain(&mut gradients, &reached);
+        }
         g.check()?;
         // all are there, or the check above has said so
         let mut gradients: Vec<Tensor> = gradients.into_iter().flatten().collect();
@@ -207,11 +223,18 @@ fn is_bias(name: &str) -> bool {
     name.split('[').next().unwrap_or(name).ends_with(".bias")
 }
 
+fn retain<T>(all: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    all.retain(|_| kept.next() == Some(&true));
+}
+
 #[track_caller]
-fn report_unreached(g: &Graph, names: &[String], gradients: &[Option<Tensor>]) {
+fn report_unreached(g: &Graph, names: &[String], gradients: &[Option<Tensor>], allowed: bool) {
     let unreached: Vec<&str> =
         names.iter().zip(gradients).filter(|(_, d)| d.is_none()).map(|(n, _)| n.as_str()).collect();
-    if !unreached.is_empty() {
+    if allowed && !unreached.is_empty() && unreached.len() < names.len() {
+        g.warn_of("learn", format!("no gradient reaches {}: it stays as it is", unreached.join(", ")));
+    } else if !unreached.is_empty() {
         let problem = format!(
             "the loss does not depend on {}: use it, freeze it, or look for a detach() on the way",
             unreached.join(", ")

@@ -69,10 +69,10 @@ pub use layers::{
     gru, lstm, rnn, rnn_relu,
 };
 pub use learn::{Learned, LearnedParameter, Learning};
-pub use losses::{Loss, bce_with_logits, cross_entropy, huber, mae, mse};
+pub use losses::{Loss, Reduction, bce_with_logits, broadcast, cross_entropy, huber, mae, mse, nll};
 pub use models::{
-    Depth, Forecaster, Frame, Gpt, LeNet, Mixer, Mlp, NLinear, Network, ResNet, ResNet9, RowShape, Stem, TableNet,
-    TransformerClassifier, Vgg, Vit, forecaster, mlp,
+    Depth, Forecaster, Frame, Gpt, Head, HiddenLayer, LayerMode, LayerNormKind, LeNet, Mixer, Mlp, NLinear, Network,
+    ResNet, ResNet9, RowShape, Stem, TableNet, TransformerClassifier, Vgg, Vit, forecaster, mlp,
 };
 pub use module::Module;
 pub use optim::{Adam, AdamW, Lamb, Lion, Muon, MuonSize, Optimizer, OptimizerConfig, RmsProp, Sgd, Update};

@@ -1,4 +1,4 @@
-use citius_graph::{Graph, Op, TraceError};
+use citius_graph::{Graph, LeafKind, NodeId, Op, Phase, TraceError};
 
 use crate::cost::cost;
 use crate::draft::{Body, Draft, Kernel, Root};
@@ -76,7 +76,7 @@ fn assemble(draft: &mut Draft, waves: &[usize]) -> Result<Plan, Stuck> {
         let work = lower::lower(draft, kernel).map_err(|why| Stuck { value, why })?;
         if !is_empty(&work) {
             let cost = cost(&work, &buffers);
-            calls.push(Call { work, wave, cost, label: label(draft, kernel) });
+            calls.push(Call { work, wave, cost, label: label(draft, kernel), phase: draft.phase(kernel) });
         }
     }
     calls.sort_by_key(|c| c.wave);
@@ -120,6 +120,27 @@ fn allocate(draft: &mut Draft) -> Vec<Buffer> {
 }
 
 impl Draft {
+    /// Of the product, or the latest of what a loop stores; rows of an input come with the batch.
+    fn phase(&self, kernel: &Kernel) -> Phase {
+        match kernel.body {
+            Body::Matmul(id) => self.nodes[id].phase,
+            Body::Other(id) => match self.gathers_input(id) {
+                true => Phase::Batch,
+                false => self.nodes[id].phase,
+            },
+            Body::Loop(_) => {
+                kernel.roots.iter().map(|r| self.nodes[r.defines.unwrap_or(r.value)].phase).max().unwrap_or_default()
+            }
+        }
+    }
+
+    fn gathers_input(&self, id: NodeId) -> bool {
+        let gather = self.gathered.get(&id).map_or(id, |chain| chain.gather);
+        let table = self.nodes[gather].inputs.first().map(|&table| &self.nodes[self.base(table)].op);
+        let is_input = |leaf: usize| self.leaves[leaf].kind == LeafKind::Input;
+        matches!(self.nodes[gather].op, Op::GatherRows) && matches!(table, Some(Op::Leaf(leaf)) if is_input(*leaf))
+    }
+
     pub(crate) fn target_buffer(&self, root: &Root) -> BufferId {
         self.buffer_of[&root.target.node]
     }

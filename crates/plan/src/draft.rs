@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use citius_graph::{DType, Graph, Leaf, NodeId, Op, Reduction, Shape};
+use citius_graph::{DType, Graph, Leaf, NodeId, Op, Phase, Reduction, Shape};
 
 use crate::access::{self, Access};
 use crate::plan::BufferId;
@@ -16,6 +16,7 @@ pub struct DraftNode {
     pub dtype: DType,
     /// `file:line` and layer of the user's program.
     pub place: String,
+    pub phase: Phase,
 }
 
 pub struct Draft {
@@ -94,6 +95,7 @@ impl Draft {
             shape: n.shape.clone(),
             dtype: n.dtype,
             place: n.place.to_string(),
+            phase: n.phase,
         };
         Draft {
             nodes: nodes.iter().map(node).collect(),

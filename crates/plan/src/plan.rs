@@ -1,7 +1,7 @@
 //! What `compile` hands to an executor.
 
 use citius_graph::ops::recurrence::Scan;
-use citius_graph::{DType, Init, LeafKind, Limit, Part, Seen, Shape, TraceError};
+use citius_graph::{DType, Init, LeafKind, Limit, Part, Phase, Seen, Shape, TraceError};
 
 use crate::cost::Cost;
 use crate::program::{Program, Var};
@@ -52,6 +52,8 @@ pub struct Call {
     pub cost: Cost,
     /// For people: the ops inside, and the user's line of the last.
     pub label: String,
+    /// Of the product, or the latest of what a loop stores: softmax, cross-entropy and their gradient in one kernel are backward.
+    pub phase: Phase,
 }
 
 /// The closed set of kernels; executors match it exhaustively.

@@ -35,7 +35,12 @@ impl Evaluate for Cpu {
     fn run(&self, graph: &Graph, initial: &Values, inputs: &[Values]) -> Result<Vec<Values>, String> {
         let plan = citius_plan::compile(graph).map_err(|e| e.to_string())?;
         let mut memory = Memory::new(0);
-        let options = Options { threads: self.threads, isa: Some(self.isa), halves_from: self.halves.then_some(1) };
+        let options = Options {
+            threads: self.threads,
+            isa: Some(self.isa),
+            halves_from: self.halves.then_some(1),
+            ..Options::default()
+        };
         let mut executable = Executable::new(plan, &mut memory, options).map_err(|e| e.to_string())?;
         fill(&mut memory, initial)?;
         let mut feeder = Feeder::new(graph, inputs, &|name| executable.output(name));

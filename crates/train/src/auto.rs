@@ -3,14 +3,14 @@
 use citius_data::Task;
 use citius_nn::schedules::{Cosine, OneCycle};
 use citius_nn::{
-    Activation, Adam, AdamW, Clip, Lamb, Lion, Loss, Muon, Network, OptimizerConfig, RmsProp, RowShape, ScheduleConfig,
-    Sgd, Vary,
+    Activation, Adam, AdamW, Clip, Head, Lamb, Lion, Loss, Muon, Network, OptimizerConfig, Reduction, RmsProp,
+    RowShape, ScheduleConfig, Sgd, Vary,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::config::Wishes;
 use crate::problem::{Input, Problem, RowsFrom, TEXT_BATCH, count, has_gpu, in_step};
-use crate::{Device, Settings, TrainError, Transfer};
+use crate::{Details, Device, Settings, TrainError, Transfer};
 
 /// One decision, for people: printed in one line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,8 +67,17 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     let cifar = matches!(&problem.input, Input::Rows(rows) if matches!(rows.from, RowsFrom::Cifar));
     let digits = matches!(problem.input, Input::Images { .. });
     let convolves = |network: &Network| *network != Network::Mlp;
+    let layers = wishes.layers.clone().unwrap_or_default();
+    let hidden = match (&wishes.hidden, &layers[..]) {
+        (Some(_), [_, ..]) => {
+            let problem = "hidden and layers both say what an mlp's layers are; give one of them";
+            return Err(TrainError::Setting(problem.to_owned()));
+        }
+        (hidden, []) => hidden.clone(),
+        (None, layers) => Some(layers.iter().map(|layer| layer.units).collect()),
+    };
     let row = problem.input.row_shape();
-    let base = match (&wishes.model, &wishes.hidden) {
+    let base = match (&wishes.model, &hidden) {
         _ if matches!(row, RowShape::Tokens { .. }) => Base::text(wishes),
         (Some(Network::Gru { .. } | Network::Lstm { .. }), _) if series => Base::recurrent(problem),
         (None | Some(Network::Nlinear), None) if by_itself => Base::series(problem),
@@ -85,7 +94,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     };
     let rows = problem.train.rows();
 
-    let network = match (&wishes.model, &wishes.hidden) {
+    let network = match (&wishes.model, &hidden) {
         (Some(network), _) => network.clone(),
         (None, Some(_)) => Network::Mlp,
         (None, None) => base.network,
@@ -95,7 +104,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
             "nlinear goes on with columns of a series, and a row here is something else; use --model mlp or gru";
         return Err(TrainError::Setting(problem.to_owned()));
     }
-    let hidden = wishes.hidden.clone().unwrap_or(base.hidden);
+    let hidden = hidden.unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
     let dropout = wishes.dropout.unwrap_or(base.dropout);
     let loss = wishes.loss.clone().unwrap_or(match problem.task {
@@ -179,6 +188,18 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         transfer: Transfer::default(),
         recompute: wishes.recompute.unwrap_or(false),
         swa,
+        details: Details {
+            layers,
+            init: wishes.init.unwrap_or_default(),
+            inits: wishes.inits.iter().flat_map(|i| &i.0).map(|(name, init)| (name.clone(), init.0)).collect(),
+            head: wishes.head.unwrap_or_default(),
+            reduction: wishes.reduction.unwrap_or_default(),
+            broadcast: wishes.broadcast.unwrap_or(false),
+            misfit: wishes.misfit.unwrap_or(false),
+            detach: wishes.detach.clone().unwrap_or_default(),
+            mode: wishes.mode,
+            validation_mode: wishes.validation_mode,
+        },
         augment: match (&wishes.augment, problem.train.resident()) {
             (Some(told), Some(_)) => in_step(told, row).unwrap_or_default(),
             (None, Some(_)) if cifar => Base::of_cifar(row),
@@ -191,7 +212,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     let (transfer, transferred) = Transfer::choose(wishes, &settings, &form)?;
     settings.transfer = transfer;
     let described = match settings.network {
-        Network::Mlp => {
+        Network::Mlp if settings.details.layers.is_empty() => {
             let sizes: Vec<String> = settings.sizes(form.width, form.outputs()).iter().map(usize::to_string).collect();
             let drop = if settings.dropout > 0.0 { format!(", dropout {}", settings.dropout) } else { String::new() };
             format!("{} {}{drop}", sizes.join("-"), settings.activation)
@@ -199,14 +220,15 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         _ => settings.model_for(Device::Cpu, form.width, form.outputs())?.describe(),
     };
     let parameters = count(settings.parameters(&form) as usize);
-    let told = wishes.hidden.is_some() || wishes.model.is_some();
+    let told = wishes.hidden.is_some() || wishes.layers.is_some() || wishes.model.is_some();
     say("network", format!("{described}, {parameters} parameters"), told, base.why_hidden);
     if !settings.augment.is_empty() {
         let ways: Vec<String> = settings.augment.iter().map(Vary::name).collect();
         let why = "a thing stays what it is; --augment none for none";
         say("augment", format!("pictures are {}", ways.join(", ")), wishes.augment.is_some(), why);
     }
-    say("loss", settings.loss.name().to_owned(), wishes.loss.is_some(), "fits the task");
+    let summed = if settings.details.reduction == Reduction::Sum { ", summed" } else { "" };
+    say("loss", format!("{}{summed}", settings.loss.name()), wishes.loss.is_some(), "fits the task");
     let rate = format!("{}, learning rate {}", optimizer_name(&settings), settings.lr);
     let why_rate = if wishes.weights.is_some() { "fine steps, for weights that know something" } else { base.why_rate };
     say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), why_rate);
@@ -251,7 +273,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         settings.recompute.then(|| ("memory", "blocks are computed again on the way back".to_owned())),
         (settings.accumulate > 1).then(|| ("accumulate", format!("{} steps make one update", settings.accumulate))),
     ];
-    for (what, value) in extras.into_iter().flatten() {
+    for (what, value) in extras.into_iter().flatten().chain(detailed(&settings)) {
         let told = what != "clipping" || wishes.clip_norm.is_some();
         say(what, value, told, "keeps the first steps in bounds");
     }
@@ -440,6 +462,23 @@ impl Base {
             validations: None,
         }
     }
+}
+
+/// What is not as usual.
+fn detailed(settings: &Settings) -> Vec<(&'static str, String)> {
+    let Details { init, inits, head, broadcast, detach, mode, validation_mode, .. } = &settings.details;
+    let starts = inits.iter().map(|(name, init)| format!("{name} {init:?}").to_lowercase());
+    let inits = [format!("{init:?}").to_lowercase()].into_iter().chain(starts).collect::<Vec<_>>().join(", ");
+    let lines = [
+        (inits != "default").then_some(("start", inits)),
+        (*head != Head::None).then(|| ("head", head.name().to_owned())),
+        broadcast.then(|| ("broadcast", "each prediction against all targets".to_owned())),
+        (!detach.is_empty()).then(|| ("detached", detach.join(", "))),
+        mode.map(|mode| ("mode", format!("{mode:?} while training").to_lowercase())),
+        validation_mode.map(|mode| ("mode", format!("{mode:?} while judged").to_lowercase())),
+        settings.optimizer.maximize().then(|| ("climbs", "the loss is made large".to_owned())),
+    ];
+    lines.into_iter().flatten().collect()
 }
 
 fn with_decay(optimizer: OptimizerConfig, decay: Option<f64>) -> OptimizerConfig {

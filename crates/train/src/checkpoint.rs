@@ -220,6 +220,7 @@ pub(crate) mod tests {
             transfer: Default::default(),
             recompute: false,
             swa: None,
+            details: Default::default(),
             augment: Vec::new(),
         }
     }

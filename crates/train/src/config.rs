@@ -1,12 +1,16 @@
 //! What a person asks for, from flags or from a TOML file; everything left open is chosen by [`crate::auto`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use citius_data::picture::{Mix, Transform};
 use citius_data::{OnError, PrepareOptions};
-use citius_nn::{Activation, ByName, Loss, Network, OptimizerConfig, ScheduleConfig, name_or_table};
+use citius_nn::{
+    Activation, ByName, Head, HiddenLayer, LayerMode, Loss, Network, OptimizerConfig, Reduction, ScheduleConfig,
+    WeightInit, name_or_table,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use citius_cuda::Precision;
@@ -87,6 +91,12 @@ wishes! {
     memory: Bytes,
     /// What to do about rows that cannot be read.
     on_error: OnError,
+    /// Share of the training and validation rows that get a label of another.
+    label_noise: f64,
+    /// Every training and validation row gets the label of some other: there is nothing left to learn.
+    shuffle_labels: bool,
+    /// Microseconds of work to prepare each row, as if it had to be decoded; a loader brings the rows then.
+    delay: f64,
 
     /// The network by name, or a table with `name` and its sizes.
     #[serde(deserialize_with = "named")]
@@ -95,8 +105,24 @@ wishes! {
     hidden: Vec<usize>,
     activation: Activation,
     dropout: f64,
+    /// An mlp's hidden layers one by one, instead of `hidden`.
+    layers: Vec<HiddenLayer>,
+    /// How the weights of the network start.
+    #[serde(deserialize_with = "named")]
+    init: WeightInit,
+    /// How those start whose names a pattern covers: `{ "fc.*" = "zeros" }`.
+    inits: Inits,
+    /// What the outputs go through at the end of the network.
+    #[serde(deserialize_with = "named")]
+    head: Head,
     #[serde(deserialize_with = "loss")]
     loss: Loss,
+    /// `mean`, or `sum` over the batch; also within `loss`, and so are the next two.
+    reduction: Reduction,
+    /// Take each prediction against all targets of the batch, as a target `[n]` against a prediction `[n,1]` is in PyTorch.
+    broadcast: bool,
+    /// Take a loss that does not fit the task.
+    misfit: bool,
     #[serde(deserialize_with = "named")]
     optimizer: OptimizerConfig,
     lr: f64,
@@ -128,13 +154,30 @@ wishes! {
     new_head: bool,
     /// What stays as it is, by name or pattern; `body` is all but the last layer.
     freeze: Vec<String>,
+    /// What no gradient reaches though it is meant to be trained, by name or pattern.
+    detach: Vec<String>,
+    /// Mode of the network's layers while it trains, and while it is judged.
+    mode: LayerMode,
+    validation_mode: LayerMode,
     /// Factors of the learning rate by name or pattern: `layer1.*=0.1`.
     rates: Vec<Rate>,
     /// Where the steps run; `auto` or open: on the faster device.
     device: Device,
     /// Of large products on a GPU: `fp32`, `tf32`, `bf16` or `fp16`.
     precision: Precision,
+    /// Causes that the doctor leaves out.
+    silence: Vec<String>,
 }
+
+/// Ways to start by pattern; the first in the order of the alphabet that covers a name counts.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Inits(pub BTreeMap<String, NamedInit>);
+
+/// A [`WeightInit`] by name, or as a table.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NamedInit(#[serde(deserialize_with = "name_or_table")] pub WeightInit);
 
 /// What a source is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -240,13 +283,39 @@ impl Wishes {
         Wishes::parse(&text).map_err(problem)
     }
 
-    fn parse(text: &str) -> Result<Wishes, String> {
-        toml::from_str(text).map_err(|error| {
+    pub fn parse(text: &str) -> Result<Wishes, String> {
+        let wishes: Wishes = toml::from_str(text).map_err(|error| {
             let place = error.span().map_or(String::new(), |span| {
                 format!("line {}: ", text[..span.start.min(text.len())].matches('\n').count() + 1)
             });
             format!("{place}{}", said(error.message()))
-        })
+        })?;
+        let all: toml::Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        match all.get("loss").and_then(toml::Value::as_table) {
+            Some(told) => wishes.with_loss(told),
+            None => Ok(wishes),
+        }
+    }
+
+    /// What the table of a loss says beside the loss itself.
+    fn with_loss(mut self, told: &toml::Table) -> Result<Wishes, String> {
+        let own = ["name", "delta", "label_smoothing", "class_weights", "pos_weight"];
+        for (key, value) in told {
+            let wrong = |want: &str| format!("{key} of the loss is {value}; write {want}");
+            match key.as_str() {
+                "reduction" => {
+                    self.reduction = Some(value.clone().try_into().map_err(|_| wrong("\"mean\" or \"sum\""))?);
+                }
+                "broadcast" => self.broadcast = Some(value.as_bool().ok_or_else(|| wrong("true or false"))?),
+                "misfit" => self.misfit = Some(value.as_bool().ok_or_else(|| wrong("true or false"))?),
+                key if own.contains(&key) => {}
+                _ => {
+                    let all = format!("{}, reduction, broadcast, misfit", own.join(", "));
+                    return Err(format!("the loss has no setting `{key}`; there are {all}"));
+                }
+            }
+        }
+        Ok(self)
     }
 }
 
@@ -331,6 +400,68 @@ mod tests {
         for wrong in ["gpu", "cuda:", "cuda:-1", "cuda:x", "CPU", ""] {
             let message = device(wrong).unwrap_err();
             assert!(message.starts_with("line 1") && message.contains("cuda:1 for the second GPU"), "{message}");
+        }
+    }
+
+    #[test]
+    fn layers_heads_and_what_else_a_network_may_have() {
+        let text = r#"
+            head = { name = "softmax", axis = 0 }
+            init = { name = "normal", std = 5.0 }
+            inits = { "fc.*" = "zeros", "conv1.weight" = { name = "constant", value = 0.5 } }
+            loss = { name = "cross-entropy", label_smoothing = 0.1, reduction = "sum" }
+            optimizer = { name = "adam", eps = 0.1, betas = [0.5, 0.9], maximize = true }
+            mode = "eval"
+            validation-mode = "train"
+            detach = ["0.*"]
+            label-noise = 0.3
+            shuffle-labels = true
+            delay = 50
+            [[layers]]
+            units = 64
+            [[layers]]
+            units = 64
+            activation = "tanh"
+            init = "zeros"
+            norm = "batch"
+            residual = true
+            detach = true
+            dropout = 0.5
+            mode = "eval"
+            [prepare]
+            scale = "none"
+            scale-times = 2
+            scale-target = "none"
+        "#;
+        let wishes = Wishes::parse(text).unwrap();
+        assert_eq!(wishes.head, Some(Head::Softmax { axis: 0 }));
+        assert_eq!(wishes.init, Some(WeightInit::Normal { mean: 0.0, std: 5.0 }));
+        assert_eq!((wishes.reduction, wishes.delay), (Some(Reduction::Sum), Some(50.0)));
+        let layers = wishes.layers.as_ref().unwrap();
+        assert_eq!(layers[0], HiddenLayer::new(64));
+        assert_eq!((layers[1].init, layers[1].mode), (Some(WeightInit::Zeros), Some(LayerMode::Eval)));
+        assert_eq!(wishes.inits.as_ref().unwrap().0["fc.*"], NamedInit(WeightInit::Zeros));
+        // as a run keeps them, and as a file that is written anew
+        assert_eq!(serde_json::from_str::<Wishes>(&serde_json::to_string(&wishes).unwrap()).unwrap(), wishes);
+        assert_eq!(Wishes::parse(&toml::to_string(&wishes).unwrap()).unwrap(), wishes);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_says_what_to_write() {
+        for (text, expected) in [
+            ("head = \"swish\"", "softmax"),
+            ("head = { name = \"softmax\", axes = 0 }", "axis"),
+            ("init = \"random\"", "kaiming-normal"),
+            ("loss = { name = \"mse\", reduction = \"total\" }", "\"mean\" or \"sum\""),
+            ("loss = { name = \"mse\", reducion = \"sum\" }", "no setting `reducion`"),
+            ("reduction = \"total\"", "`mean` or `sum`"),
+            ("mode = \"evaluate\"", "`train` or `eval`"),
+            ("layers = [{ activation = \"relu\" }]", "units"),
+            ("layers = [{ units = 3, norm = \"group\" }]", "batch"),
+            ("optimizer = { name = \"adam\", maximise = true }", "maximize"),
+        ] {
+            let message = Wishes::parse(text).unwrap_err();
+            assert!(message.contains(expected), "{text}: {message}");
         }
     }
 

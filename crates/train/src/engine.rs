@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use citius_cpu::{Driver, Inputs, Memory, Options};
+use citius_cpu::{Driver, Inputs, Memory, Options, Span, Times};
 use citius_plan::Plan;
 
 use crate::TrainError;
@@ -173,11 +173,52 @@ impl Engine {
         }
     }
 
+    /// Where the time of plan `which` went, on the processor.
+    pub fn times(&mut self, which: usize) -> Option<Times> {
+        match &mut self.place {
+            Place::Cpu(all) => Some(all[which].times()),
+            Place::Cuda { .. } => None,
+        }
+    }
+
+    /// What each thread of the processor did in plan `which`, as far as it was kept.
+    pub fn spans(&mut self, which: usize) -> Vec<Span> {
+        match &mut self.place {
+            Place::Cpu(all) => all[which].spans(),
+            Place::Cuda { .. } => Vec::new(),
+        }
+    }
+
+    /// Forgets where the time of plan `which` went.
+    pub fn reset_times(&mut self, which: usize) {
+        match &mut self.place {
+            Place::Cpu(all) => all[which].reset_times(),
+            Place::Cuda { steps, .. } => steps[which].reset_ledger(),
+        }
+    }
+
+    /// Cycles of the calls of plan `which` on a GPU, where they were counted: [group][part], see
+    /// [`citius_cuda::Executable::ticks`].
+    pub fn ticks(&self, which: usize) -> Result<Vec<Vec<i64>>, TrainError> {
+        match &self.place {
+            Place::Cpu(_) => Ok(Vec::new()),
+            Place::Cuda { steps, .. } => Ok(steps[which].ticks()?),
+        }
+    }
+
     /// Threads of the processor, or groups of threads of the GPU, in use for plan `which`.
     pub fn threads(&self, which: usize) -> usize {
         match &self.place {
             Place::Cpu(all) => all[which].threads(),
             Place::Cuda { steps, .. } => steps[which].schedule().team.size(),
+        }
+    }
+
+    /// Whether the number of threads for plan `which` has been tried out.
+    pub fn settled(&self, which: usize) -> bool {
+        match &self.place {
+            Place::Cpu(all) => all[which].settled(),
+            Place::Cuda { .. } => true,
         }
     }
 

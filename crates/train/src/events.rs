@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
-use crate::{Choice, Metrics, Settings};
+use crate::{Choice, Ledger, Metrics, Settings};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -78,7 +78,42 @@ pub enum Event {
     Warning {
         message: String,
     },
+    /// What the doctor saw in passing.
+    Finding {
+        /// One of its stable names.
+        cause: String,
+        message: String,
+    },
+    /// After the first epoch: units of each layer, and how many of them got no gradient from any row.
+    Units {
+        layers: Vec<Asleep>,
+    },
+    /// Where the time of the run has gone so far: now and then, and at the end.
+    Ledger(Box<Ledger>),
     Finished(Box<Report>),
+}
+
+/// Units of a layer that learned nothing yet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Asleep {
+    pub layer: String,
+    pub units: usize,
+    pub asleep: usize,
+}
+
+/// Hears what a run says, and may say something about it: once for each thing, nothing where all is well.
+pub trait Watch {
+    /// What there is to say now.
+    fn hear(&mut self, event: &Event) -> Vec<Event>;
+}
+
+/// Says nothing.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn hear(&mut self, _: &Event) -> Vec<Event> {
+        Vec::new()
+    }
 }
 
 /// Rows in each set.

@@ -24,12 +24,17 @@ impl Filler<'_> {
 
 impl Batch for Filler<'_> {
     fn write(&self, slots: &mut Slots) {
-        let written = fields(slots).map(|mut fields| self.0.write_left(&mut fields));
-        debug_assert!(matches!(written, Some(Ok(()))), "the same buffers were fit when it was left: {written:?}");
+        write_left(self.0, slots);
     }
 }
 
-fn fields<'a>(slots: &mut Slots<'a>) -> Option<[FieldMut<'a>; 2]> {
+/// Writes the batch that a loader has left.
+pub(crate) fn write_left(loader: &Loader, slots: &mut Slots) {
+    let written = fields(slots).map(|mut fields| loader.write_left(&mut fields));
+    debug_assert!(matches!(written, Some(Ok(()))), "the same buffers were fit when it was left: {written:?}");
+}
+
+pub(crate) fn fields<'a>(slots: &mut Slots<'a>) -> Option<[FieldMut<'a>; 2]> {
     let x = slots.f32(INPUT).map(FieldMut::F32).or_else(|| slots.u8(INPUT).map(FieldMut::U8));
     let x = x.or_else(|| slots.i32(INPUT).map(FieldMut::I32))?;
     let y = slots.f32(TARGET).map(FieldMut::F32).or_else(|| slots.i32(TARGET).map(FieldMut::I32))?;

@@ -9,14 +9,15 @@ use citius_nn::schedules::Plateau;
 use citius_nn::{Module, PlateauWatch};
 use serde::{Deserialize, Serialize};
 
-use crate::events::{Divergence, Event, Listener};
+use crate::events::{Asleep, Divergence, Event, Listener};
 use crate::fill::Filler;
+use crate::ledger::{Around, account};
 use crate::predictor::Predictor;
 use crate::step::{Batches, EpochSteps, tables};
 use crate::transfer::Start;
 use crate::walk::{Bringer, Seen, Trouble, View, Walk};
 use crate::weights::Weights;
-use crate::{Engine, LoaderReport, Machine, Material, Metrics, Settings, TrainError};
+use crate::{Ceilings, Engine, Ledger, LoaderReport, Machine, Material, Metrics, Settings, TrainError};
 
 /// A mean loss this many times the first batch's means that nothing is learned any more.
 const EXPLODED: f64 = 1e4;
@@ -47,6 +48,7 @@ pub struct Fit<'a> {
     /// Those with the best validation loss.
     best: Option<Weights>,
     progress: Progress,
+    around: Around,
 }
 
 /// Where a fit stands: with the memory, all that is needed to go on exactly.
@@ -100,8 +102,12 @@ impl<'a> Fit<'a> {
         epochs: usize,
         machine: Machine,
     ) -> Result<Fit<'a>, TrainError> {
+        let began = Instant::now();
         let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
-        let predictor = Predictor::new(model, settings.row_of(data.train.width()), machine.cpu)?;
+        let mut predictor = Predictor::new(model, settings.row_of(data.train.width()), machine.cpu)?;
+        if let Some(mode) = settings.details.validation_mode {
+            predictor = predictor.in_mode(mode.into());
+        }
         let good = Weights::of(engine.memory(), predictor.stored());
         let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
         let progress = Progress { plateau, ..Progress::default() };
@@ -110,7 +116,8 @@ impl<'a> Fit<'a> {
             Material::Resident(_) => None,
             Material::Loaded(loaded) => Some(loaded.loader(rows.len(), settings.seed, 0, 0)?),
         };
-        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress })
+        let around = Around { preparing: began.elapsed().as_secs_f64(), ..Around::default() };
+        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress, around })
     }
 
     /// Takes over the weights of another training.
@@ -185,6 +192,7 @@ impl<'a> Fit<'a> {
         let started = Instant::now();
         let order = Order::new(self.data.train.rows() as u32, self.settings.seed, self.progress.epoch as u64);
         self.bring_loader()?;
+        self.around.data += started.elapsed().as_secs_f64();
         let inputs = tables(self.data.train);
         let steps = self.steps.per_epoch();
         let mut view = View { epochs: self.epochs, steps: steps * self.epochs as u64, said: started, listener, stop };
@@ -217,12 +225,17 @@ impl<'a> Fit<'a> {
                     view: &mut view,
                     seen: &mut seen,
                 };
-                self.engine.run(*plan, &inputs, step, left, &mut walk)?;
+                let begun = Instant::now();
+                let ran = self.engine.run(*plan, &inputs, step, left, &mut walk);
+                self.around.steps += begun.elapsed().as_secs_f64();
+                ran?;
             }
             before = (before.0 + *count, before.1 + *count * *size as u64);
         }
         let interrupted = view.stopped();
+        let stepped = Instant::now();
         self.engine.bring_home()?;
+        self.around.copy += stepped.elapsed().as_secs_f64();
         let seconds = started.elapsed().as_secs_f64();
         self.progress.seconds += seconds;
         if let Some(failure) = seen.failure {
@@ -234,7 +247,10 @@ impl<'a> Fit<'a> {
         if self.progress.in_epoch < steps {
             return Ok(EpochEnd::Interrupted);
         }
-        if let Some(divergence) = self.finish_epoch(listener, &seen, seconds)? {
+        let judging = Instant::now();
+        let exploded = self.finish_epoch(listener, &seen, seconds)?;
+        self.around.metrics += judging.elapsed().as_secs_f64();
+        if let Some(divergence) = exploded {
             return Ok(EpochEnd::Diverged(divergence));
         }
         Ok(match (self.done(), interrupted) {
@@ -254,6 +270,14 @@ impl<'a> Fit<'a> {
         self.loader.as_ref().map(Loader::report)
     }
 
+    /// Where the time has gone so far.
+    pub fn ledger(&mut self, ceilings: Option<&Ceilings>) -> Ledger {
+        let loading = self.loading();
+        let ledger = account(&self.around, &self.steps, &mut self.engine, loading, ceilings);
+        let Around { preparing, steps, data, copy, metrics, .. } = self.around;
+        ledger.of(preparing + steps + data + copy + metrics)
+    }
+
     /// Has the loader stand where the progress does.
     fn bring_loader(&mut self) -> Result<(), TrainError> {
         let Some(mut loader) = self.loader.take() else { return Ok(()) };
@@ -261,7 +285,11 @@ impl<'a> Fit<'a> {
         if loader.position() == (wanted.0.wrapping_sub(1), loader.batches_per_epoch()) {
             loader.next_batch()?; // none: an epoch ends, the next begins
         }
-        self.loader = Some(if loader.position() == wanted { loader } else { loader.seek(wanted.0, wanted.1)? });
+        if loader.position() != wanted {
+            self.around.loaded += loader.report().seconds;
+            loader = loader.seek(wanted.0, wanted.1)?;
+        }
+        self.loader = Some(loader);
         Ok(())
     }
 
@@ -290,6 +318,9 @@ impl<'a> Fit<'a> {
         (p.epoch, p.in_epoch, p.loss_sum, p.loss_rows) = (p.epoch + 1, 0, 0.0, 0);
         let epoch = p.epoch;
         listener.on(&Event::EpochEnded { epoch, loss, lr: seen.lr, grad_norm: seen.grad_norm, seconds });
+        if epoch == 1 {
+            listener.on(&Event::Units { layers: asleep(self.engine.memory()) });
+        }
         let average = self.settings.average.is_some() || self.settings.swa.is_some();
         self.good.read_from(self.engine.memory(), average);
         let validated = match self.data.validation {
@@ -314,7 +345,7 @@ impl<'a> Fit<'a> {
     fn validate(&mut self, rows: &Dataset, listener: &mut dyn Listener) -> Result<f64, TrainError> {
         self.good.write_to(self.predictor.weights_mut());
         let outputs = self.predictor.outputs(&rows.features)?;
-        let metrics = Metrics::measure(&outputs, &rows.target, &self.settings.loss, self.data.scale);
+        let metrics = self.settings.measure(&outputs, &rows.target, self.data.scale);
         let p = &mut self.progress;
         let epoch = p.epoch;
         p.last_validation = Some(metrics);
@@ -350,4 +381,21 @@ impl<'a> Fit<'a> {
         let Trouble { what, step, lr } = trouble;
         Divergence { what, epoch: p.epoch + 1, step, lr, kept }
     }
+}
+
+/// Of each layer with a bias, the units whose bias has had no gradient so far.
+fn asleep(memory: &Memory) -> Vec<Asleep> {
+    let mut layers: Vec<Asleep> = Vec::new();
+    for (name, _) in memory.leaves() {
+        let Some(bias) = name.strip_prefix("probe.awake.") else { continue };
+        let values = memory.get(name).unwrap_or(&[]);
+        // pieces of one layer, stored apart, are one layer
+        let layer = bias.split('[').next().unwrap_or(bias).trim_end_matches(".bias").to_owned();
+        let (units, still) = (values.len(), values.iter().filter(|v| **v == 0.0).count());
+        match layers.iter_mut().find(|known| known.layer == layer) {
+            Some(known) => (known.units, known.asleep) = (known.units + units, known.asleep + still),
+            None => layers.push(Asleep { layer, units, asleep: still }),
+        }
+    }
+    layers
 }

@@ -12,6 +12,9 @@
 //! fill.rs        a loader's batch, into its inputs
 //! room.rs        micro-batches where a GPU has no room for the whole
 //! walk.rs        feeding it and watching every result
+//! ledger.rs      where the time goes; ceilings.rs: where it could not
+//! profile.rs     a look at a few steps; counterfactual.rs: and what they would cost otherwise; rig.rs: both run these
+//! lab.rs         a network on the bench: chosen batches, every result seen
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
 //! run.rs         a whole run: fit, refit, judge, save, resume
 //! pretrained.rs  weights of another program, by name
@@ -25,14 +28,18 @@
 //! ```
 
 pub mod auto;
+mod ceilings;
 mod checkpoint;
 mod config;
+mod counterfactual;
 mod engine;
 mod error;
 pub mod events;
 mod files;
 mod fill;
 mod fit;
+mod lab;
+mod ledger;
 mod material;
 mod memory;
 mod metrics;
@@ -40,7 +47,9 @@ mod model;
 mod predictor;
 mod pretrained;
 mod problem;
+mod profile;
 mod report;
+mod rig;
 mod room;
 mod run;
 mod settings;
@@ -56,12 +65,16 @@ pub use citius_cuda::Precision;
 pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};
-pub use config::{Bytes, SourceKind, Wishes, Workers};
+pub use ceilings::Ceilings;
+pub use config::{Bytes, Inits, NamedInit, SourceKind, Wishes, Workers};
+pub use counterfactual::{Counterfactual, Counterfactuals, Verdict, What, counterfactuals};
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
-pub use events::{Divergence, Event, Listener, Rows, Silent};
+pub use events::{Asleep, Divergence, Event, Listener, Rows, Silent, Unwatched, Watch};
 pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
+pub use lab::Lab;
+pub use ledger::{KernelTime, Ledger, Loading, Parts, StepTime};
 pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::Metrics;
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
@@ -71,9 +84,10 @@ pub use problem::{
     BYTES_NOTE, FROM_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, larger_than_memory,
     open_pictures, read_options,
 };
+pub use profile::{Kinds, MemoryUse, Profile, ProfileOptions, Traced};
 pub use report::{Ending, Report};
 pub use run::{RunOptions, Training};
-pub use settings::Settings;
-pub use step::{Arrival, plan_step};
+pub use settings::{Details, Settings};
+pub use step::{Arrival, Forward, plan_step, plan_watched_step};
 pub use transfer::{Rate, Transfer};
 pub use writer::{Sampling, Writer};

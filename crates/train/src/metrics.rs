@@ -1,8 +1,12 @@
 //! How good a model is, computed on the host in f64 from its raw outputs.
 
+use std::borrow::Cow;
+
 use citius_data::Target;
-use citius_nn::Loss;
+use citius_nn::{Head, Loss};
 use serde::{Deserialize, Serialize};
+
+use crate::Settings;
 
 /// Metrics of one set of rows; those that do not apply, or have no value on these rows, are left out.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -36,12 +40,24 @@ impl Metrics {
     /// Metrics of `outputs` (logits, or standardised numbers), row-major, against `target`; `scale` is (mean, deviation)
     /// of a numeric target.
     pub fn measure(outputs: &[f32], target: &Target, loss: &Loss, scale: (f64, f64)) -> Metrics {
-        let mut metrics = match (target, loss) {
-            (Target::Classes { data, classes } | Target::Sequence { data, classes, .. }, _) => {
-                of_classes(outputs, data, *classes)
+        Metrics::measured(outputs, outputs, target, loss, scale, matches!(loss, Loss::Bce { .. }))
+    }
+
+    /// The same, where the scores to judge classes by are not the outputs that the loss sees.
+    fn measured(
+        outputs: &[f32],
+        scores: &[f32],
+        target: &Target,
+        loss: &Loss,
+        scale: (f64, f64),
+        binary: bool,
+    ) -> Metrics {
+        let mut metrics = match target {
+            Target::Classes { data, classes } | Target::Sequence { data, classes, .. } => {
+                of_classes(scores, data, *classes)
             }
-            (Target::Values { data, .. }, Loss::Bce { .. }) => of_binary(outputs, data),
-            (Target::Values { data, .. }, _) => of_regression(outputs, data, scale.1),
+            Target::Values { data, .. } if binary => of_binary(scores, data),
+            Target::Values { data, .. } => of_regression(outputs, data, scale.1),
         };
         metrics.loss = finite(loss_of(outputs, target, loss));
         metrics
@@ -61,6 +77,42 @@ impl Metrics {
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
+}
+
+impl Settings {
+    /// Metrics of a network's outputs, whatever its head.
+    pub fn measure(&self, outputs: &[f32], target: &Target, scale: (f64, f64)) -> Metrics {
+        let binary = match target {
+            Target::Classes { .. } | Target::Sequence { .. } => false,
+            Target::Values { data, .. } => is_binary(data, &self.loss, scale),
+        };
+        let of_classes = binary || !matches!(target, Target::Values { .. });
+        Metrics::measured(outputs, &self.scores(outputs, of_classes), target, &self.loss, scale, binary)
+    }
+
+    /// Outputs as logits where they stand for classes: what a head has made of them is undone, and answers that were learned as the
+    /// numbers 0 and 1 are halved between them.
+    pub(crate) fn scores<'a>(&self, outputs: &'a [f32], of_classes: bool) -> Cow<'a, [f32]> {
+        // shares of 0 and 1 stay finite
+        let ln = |share: f32| share.max(f32::MIN_POSITIVE).ln();
+        let all = |score: &dyn Fn(f32) -> f32| outputs.iter().map(|x| score(*x)).collect::<Vec<_>>().into();
+        let numbers = matches!(self.loss, Loss::Mse | Loss::Mae | Loss::Huber { .. });
+        match self.details.head {
+            _ if !of_classes => outputs.into(),
+            Head::Sigmoid => all(&|x| ln(x) - ln(1.0 - x)),
+            Head::Softmax { .. } => all(&ln),
+            Head::LogSoftmax { .. } => outputs.into(),
+            Head::None | Head::Relu | Head::Softplus | Head::Tanh if numbers => all(&|x| x - 0.5),
+            Head::None | Head::Relu | Head::Softplus | Head::Tanh => outputs.into(),
+        }
+    }
+}
+
+/// Whether numbers are the answers of a binary task: such a target is not scaled.
+fn is_binary(data: &[f32], loss: &Loss, scale: (f64, f64)) -> bool {
+    let both = || [0.0, 1.0].iter().all(|answer| data.contains(answer));
+    let no_other = || data.iter().all(|t| *t == 0.0 || *t == 1.0);
+    matches!(loss, Loss::Bce { .. }) || (scale == (0.0, 1.0) && both() && no_other())
 }
 
 fn of_regression(outputs: &[f32], targets: &[f32], std: f64) -> Metrics {
@@ -129,12 +181,28 @@ fn of_classes(logits: &[f32], classes: &[i32], width: usize) -> Metrics {
 /// The training loss, as `citius_nn` defines it.
 fn loss_of(outputs: &[f32], target: &Target, loss: &Loss) -> f64 {
     match target {
-        Target::Classes { data, classes } | Target::Sequence { data, classes, .. } => {
-            let (smoothing, weights) = match loss {
-                Loss::CrossEntropy { label_smoothing, class_weights } => (*label_smoothing, class_weights.as_deref()),
-                _ => (0.0, None),
+        Target::Classes { data, classes } | Target::Sequence { data, classes, .. } => match loss {
+            Loss::CrossEntropy { label_smoothing, class_weights } => {
+                cross_entropy(outputs, data, *classes, *label_smoothing, class_weights.as_deref())
+            }
+            Loss::Nll => {
+                let given = outputs.chunks_exact((*classes).max(1)).zip(data).map(|(row, class)| row[*class as usize]);
+                -given.map(f64::from).sum::<f64>() / data.len() as f64
+            }
+            // 1 in the place of the class
+            Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Bce { .. } => {
+                let place = |class: i32| (0..*classes).map(move |c| f32::from(u8::from(c == class as usize)));
+                let target = Target::Values { data: data.iter().copied().flat_map(place).collect(), width: *classes };
+                loss_of(outputs, &target, loss)
+            }
+        },
+        Target::Values { data, width } if matches!(loss, Loss::CrossEntropy { .. }) => {
+            let rows = outputs.chunks_exact((*width).max(1)).zip(data.chunks_exact((*width).max(1)));
+            let of_row = |(row, shares): (&[f32], &[f32])| {
+                let lse = log_sum_exp(row);
+                row.iter().zip(shares).map(|(&x, &t)| t as f64 * (lse - x as f64)).sum::<f64>()
             };
-            cross_entropy(outputs, data, *classes, smoothing, weights)
+            rows.map(of_row).sum::<f64>() / (data.len() / (*width).max(1)).max(1) as f64
         }
         Target::Values { data, width } => {
             let terms = outputs.iter().zip(data).enumerate().map(|(i, (&x, &t))| {
@@ -148,7 +216,7 @@ fn loss_of(outputs: &[f32], target: &Target, loss: &Loss) -> f64 {
                         let weight = weight.get(i % width).or(weight.first()).copied().unwrap_or(1.0);
                         (1.0 - t) * softplus(x) + weight * t * softplus(-x)
                     }
-                    Loss::Mse | Loss::CrossEntropy { .. } => (x - t).powi(2),
+                    Loss::Mse | Loss::CrossEntropy { .. } | Loss::Nll => (x - t).powi(2),
                 }
             });
             terms.sum::<f64>() / data.len() as f64

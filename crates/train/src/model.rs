@@ -6,7 +6,7 @@ use citius_cpu::Options;
 use citius_data::source::Vocabulary;
 use citius_data::{Dataset, Features, Table, Task, image_dataset, mnist_dir, read_images};
 use citius_graph::{Graph, LeafKind, Mode};
-use citius_nn::{Activation, Module, Network, RowShape, mlp};
+use citius_nn::{Activation, Head, Module, Network, RowShape, mlp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -87,11 +87,13 @@ pub(crate) fn save(
         version: VERSION,
         citius: env!("CARGO_PKG_VERSION").into(),
         architecture: match &settings.network {
-            Network::Mlp => Architecture::Mlp {
-                sizes: settings.sizes(problem.train.width(), problem.train.outputs()),
-                activation: settings.activation,
-                dropout: settings.dropout,
-            },
+            Network::Mlp if settings.details.layers.is_empty() && settings.details.head == Head::None => {
+                Architecture::Mlp {
+                    sizes: settings.sizes(problem.train.width(), problem.train.outputs()),
+                    activation: settings.activation,
+                    dropout: settings.dropout,
+                }
+            }
             other => Architecture::Network { name: other.name().to_owned() },
         },
         input: problem.input.clone(),
@@ -107,7 +109,7 @@ pub(crate) fn save(
 /// Numbers that a model is saved with, found by tracing it: nothing of their size is taken.
 pub(crate) fn weights_of(model: &dyn Module, row: RowShape) -> u128 {
     let g = Graph::with_mode(Mode::Eval);
-    model.forward(&row.input(&g, 1));
+    model.forward(&row.input(&g, 2)); // one row alone has no variance
     let kept = g.leaves().into_iter().filter(|l| l.kind != LeafKind::Input);
     kept.map(|l| g.tensor(l.node).elements() as u128).sum()
 }
@@ -262,11 +264,12 @@ impl SavedModel {
         };
         let outputs = self.predictor.outputs(&data.features)?;
         let scale = self.card.input.target_scale();
-        Ok((Metrics::measure(&outputs, &data.target, &self.card.settings.loss, scale), data.rows, notes))
+        Ok((self.card.settings.measure(&outputs, &data.target, scale), data.rows, notes))
     }
 
     fn answers(&self, outputs: &[f32]) -> Predictions {
         let (mean, std) = self.card.input.target_scale();
+        let outputs = &self.card.settings.scores(outputs, self.task() != Task::Regression)[..];
         let width = self.card.input.outputs().max(1);
         match self.task() {
             Task::Regression => Predictions {

@@ -22,6 +22,8 @@ pub struct Predictor {
     model: Box<dyn Module>,
     options: Options,
     memory: Memory,
+    /// Of layers: eval, unless told.
+    mode: Mode,
     /// One per batch size met.
     batches: Vec<Batch>,
 }
@@ -37,19 +39,26 @@ struct Batch {
 impl Predictor {
     /// Weights are those of initialisation until set.
     pub fn new(model: Box<dyn Module>, row: RowShape, options: Options) -> Result<Predictor, TrainError> {
-        let mut predictor = Predictor { model, options, memory: Memory::new(0), batches: Vec::new() };
+        let mut predictor = Predictor { model, options, memory: Memory::new(0), mode: Mode::Eval, batches: Vec::new() };
         let width = row.elements();
-        // one row, so that every parameter is known
+        // two rows, so that every parameter is known: one alone has no variance
         predictor.batch(
-            1,
+            2,
             &match row {
-                RowShape::Tokens { .. } => Features::I32 { data: vec![0; width], width },
+                RowShape::Tokens { .. } => Features::I32 { data: vec![0; 2 * width], width },
                 RowShape::Flat { .. } | RowShape::Picture { .. } | RowShape::Series { .. } => {
-                    Features::F32 { data: vec![0.0; width], width }
+                    Features::F32 { data: vec![0.0; 2 * width], width }
                 }
             },
         )?;
         Ok(predictor)
+    }
+
+    /// The same in another mode of its layers.
+    pub fn in_mode(mut self, mode: Mode) -> Predictor {
+        self.mode = mode;
+        self.batches.clear();
+        self
     }
 
     /// Names of what the model is made of, as [`Memory::user_view`] knows them: parameters, and what layers keep beside them.
@@ -121,7 +130,11 @@ impl Predictor {
             }
             FeatureForm::Tokens => g.input_of("x", &[rows, width], DType::I32),
         };
-        g.output("outputs", &self.model.forward(&x));
+        let outputs = {
+            let _mode = g.in_mode(self.mode);
+            self.model.forward(&x)
+        };
+        g.output("outputs", &outputs);
         let plan = compile(&g)?;
         let mut options = self.options;
         if options.threads == 0 {

@@ -3,8 +3,8 @@
 use citius_data::Task;
 use serde::{Deserialize, Serialize};
 
-use crate::Metrics;
 use crate::events::{Divergence, Rows};
+use crate::{Ledger, Metrics};
 
 /// The result of a run; `--json` prints it. Sets without rows have empty metrics.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub struct Report {
     pub test: Metrics,
     /// Mean training loss of each epoch.
     pub epoch_losses: Vec<f64>,
+    /// Where the time went, up to here.
+    #[serde(default)]
+    pub ledger: Ledger,
 }
 
 /// How a run ended.

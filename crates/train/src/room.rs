@@ -93,9 +93,9 @@ fn is_large(settings: &Settings, material: &Material, free: usize) -> Result<boo
     let form = material.form();
     let model = settings.model_for(Device::Cpu, form.width, form.outputs())?;
     let g = Graph::with_mode(Mode::Eval);
-    model.forward(&settings.row_of(form.width).input(&g, 1));
+    model.forward(&settings.row_of(form.width).input(&g, 2)); // one row alone has no variance
     let values: u128 = g.nodes().iter().map(|node| node.shape.elements() as u128).sum();
-    Ok(values * 4 * settings.batch_size.min(form.rows) as u128 > free as u128 / 2)
+    Ok(values * 2 * settings.batch_size.min(form.rows) as u128 > free as u128 / 2)
 }
 
 /// Into how few equal pieces a batch has to be cut for a step of one to fit into `room` bytes.

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use citius_nn::Module;
 use serde_json::json;
 
 use crate::checkpoint::{Search, State};
-use crate::events::{Event, Listener, Rows};
+use crate::events::{Event, Listener, Rows, Unwatched, Watch};
 use crate::fit::{EpochEnd, Fit, FitData};
 use crate::predictor::Predictor;
 use crate::room::{Asked, in_room};
@@ -21,11 +22,14 @@ use crate::tensors::Tensors;
 use crate::transfer::Start;
 use crate::trial::{Decision, Job};
 use crate::{
-    Choice, Device, Ending, Machine, Material, Metrics, Problem, Report, Settings, TrainError, Wishes, choose, model,
+    Ceilings, Choice, Device, Ending, Ledger, Machine, Material, Metrics, Problem, Report, Settings, TrainError,
+    Wishes, choose, model,
 };
 
 /// Time between two checkpoints, when not told otherwise.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
+/// Time between two accounts of the time.
+const ACCOUNT_EVERY: Duration = Duration::from_secs(5);
 
 /// Where and how to run; none of it changes the numbers, but for the device, which rounds in its own way.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +109,11 @@ impl Training {
         Ok(self)
     }
 
+    /// What was asked for.
+    pub fn wishes(&self) -> &Wishes {
+        &self.wishes
+    }
+
     /// The directory of the run that is resumed.
     pub fn resumed_from(&self) -> Option<&Path> {
         self.resumed.as_ref().map(|(directory, ..)| directory.as_path())
@@ -117,7 +126,39 @@ impl Training {
         listener: &mut dyn Listener,
         stop: &AtomicBool,
     ) -> Result<Report, TrainError> {
+        self.run_watched(options, listener, &mut Unwatched, stop)
+    }
+
+    /// The same, with somebody who hears every event and may add to them.
+    pub fn run_watched(
+        &self,
+        options: &RunOptions,
+        listener: &mut dyn Listener,
+        watch: &mut dyn Watch,
+        stop: &AtomicBool,
+    ) -> Result<Report, TrainError> {
+        let began = Instant::now();
         // before anything is written
+        let Prepared { settings, machine, choices, gpu } = self.prepared(options)?;
+        let out = match (&self.resumed, &options.out) {
+            (Some((directory, ..)), _) => directory.clone(),
+            (None, Some(out)) => created(out)?,
+            (None, None) => next_free(&self.problem.stem)?,
+        };
+        if self.resumed.is_none() {
+            // an earlier run's: resuming must not go on with it
+            for name in ["checkpoint.json", "checkpoint.safetensors"] {
+                let _ = fs::remove_file(out.join(name));
+            }
+        }
+        let log = Log::open(&out, self.resumed.is_some(), listener, watch);
+        let _open = gpu;
+        let (saved, books) = (Instant::now(), Books::open(began));
+        Run { training: self, settings, options, machine, choices, out, log, stop, saved, books }.go()
+    }
+
+    /// Decides on the device, and has the step fit its memory.
+    pub(crate) fn prepared(&self, options: &RunOptions) -> Result<Prepared, TrainError> {
         let decision = self.decide(options)?;
         let cuda = citius_cuda::Options { precision: self.settings.precision, ..Default::default() };
         let mut choices = [&self.choices[..], &[decision.choice]].concat();
@@ -132,21 +173,8 @@ impl Training {
                 choices.push(choice);
             }
         }
-        let out = match (&self.resumed, &options.out) {
-            (Some((directory, ..)), _) => directory.clone(),
-            (None, Some(out)) => created(out)?,
-            (None, None) => next_free(&self.problem.stem)?,
-        };
-        if self.resumed.is_none() {
-            // an earlier run's: resuming must not go on with it
-            for name in ["checkpoint.json", "checkpoint.safetensors"] {
-                let _ = fs::remove_file(out.join(name));
-            }
-        }
-        let log = Log::open(&out, self.resumed.is_some(), listener);
         let machine = Machine { device: decision.device, cpu: self.on_processor(options), cuda };
-        let _open = decision.gpu;
-        Run { training: self, settings, options, machine, choices, out, log, stop, saved: Instant::now() }.go()
+        Ok(Prepared { settings, machine, choices, gpu: decision.gpu })
     }
 
     fn decide(&self, options: &RunOptions) -> Result<Decision, TrainError> {
@@ -178,6 +206,17 @@ impl Training {
     }
 }
 
+/// What a run needs to begin.
+pub(crate) struct Prepared {
+    /// The training's, with the batch in pieces where there is no room for the whole.
+    pub settings: Settings,
+    pub machine: Machine,
+    /// The training's, and those made here.
+    pub choices: Vec<Choice>,
+    /// Kept open while it is used.
+    pub gpu: Option<Arc<citius_cuda::Device>>,
+}
+
 /// What a precision asked for means on a processor.
 fn precision_on_processor(device: Device, settings: &Settings) -> Option<Choice> {
     let why = match settings.precision {
@@ -204,6 +243,37 @@ struct Run<'a> {
     stop: &'a AtomicBool,
     /// When the last checkpoint was.
     saved: Instant,
+    books: Books,
+}
+
+/// What is needed to keep account of a run's time.
+struct Books {
+    began: Instant,
+    /// When the account was last given.
+    told: Instant,
+    /// Seconds spent on checkpoints, and on the model at the end.
+    saving: f64,
+    /// Seconds spent on judging the result.
+    judging: f64,
+    /// Of trainings of this run that are over.
+    earlier: Ledger,
+    ceilings: Option<Ceilings>,
+}
+
+impl Books {
+    fn open(began: Instant) -> Books {
+        let (told, ceilings) = (Instant::now(), Ceilings::known());
+        Books { began, told, saving: 0.0, judging: 0.0, earlier: Ledger::default(), ceilings }
+    }
+
+    /// The account of the run so far.
+    fn ledger(&mut self, fit: &mut Fit) -> Ledger {
+        self.told = Instant::now();
+        let mut ledger = fit.ledger(self.ceilings.as_ref()).after(&self.earlier);
+        ledger.parts.checkpoint += self.saving;
+        ledger.parts.metrics += self.judging;
+        ledger.of(self.began.elapsed().as_secs_f64())
+    }
 }
 
 impl Run<'_> {
@@ -227,6 +297,7 @@ impl Run<'_> {
                 return self.finish(&mut fit, &state, end);
             }
             state.search = Some(Search::of(fit.progress()));
+            self.books.earlier = fit.ledger(None);
         }
         let all;
         let (data, epochs) = match &state.search {
@@ -284,6 +355,10 @@ impl Run<'_> {
             };
             match end {
                 EpochEnd::Continue => {
+                    if self.books.told.elapsed() >= ACCOUNT_EVERY {
+                        let ledger = self.books.ledger(fit);
+                        self.log.on(&Event::Ledger(Box::new(ledger)));
+                    }
                     let epoch = fit.progress().epoch;
                     let due = match self.options.checkpoint_every {
                         Some(every) => epoch.is_multiple_of(every.max(1)),
@@ -316,7 +391,9 @@ impl Run<'_> {
     fn checkpoint(&mut self, fit: &Fit, state: &mut State) -> Result<(), TrainError> {
         self.saved = Instant::now();
         state.progress = fit.progress().clone();
-        state.save(&self.out, fit)?;
+        let written = state.save(&self.out, fit);
+        self.books.saving += self.saved.elapsed().as_secs_f64();
+        written?;
         let (epoch, step) = (state.progress.epoch, state.progress.step);
         let path = self.out.join("checkpoint.safetensors").display().to_string();
         self.log.on(&Event::CheckpointSaved { epoch, step, path });
@@ -334,7 +411,10 @@ impl Run<'_> {
                 if early { Ending::EarlyStopped } else { Ending::Completed }
             }
         };
-        let report = self.report(fit, state, ending)?;
+        let judging = Instant::now();
+        let mut report = self.report(fit, state, ending)?;
+        self.books.judging += judging.elapsed().as_secs_f64();
+        report.ledger = self.books.ledger(fit);
         match &report.ending {
             Ending::Diverged(divergence) => self.log.on(&Event::Diverged(divergence.clone())),
             Ending::Interrupted => {
@@ -347,6 +427,7 @@ impl Run<'_> {
         let Training { problem, .. } = training;
         let settings = &self.settings;
         let choices = &self.choices;
+        let (saving, checkpoints) = (Instant::now(), self.books.saving);
         let predictor = fit.result();
         if let Err(error) = model::save(&self.out, predictor, problem, settings, choices, &report) {
             return Err(self.rescue(error, predictor, &report));
@@ -357,6 +438,9 @@ impl Run<'_> {
             // the model is there; only going on from here is not possible
             (_, Err(error)) => self.log.on(&Event::Warning { message: format!("no checkpoint: {error}") }),
         }
+        self.books.saving += (saving.elapsed().as_secs_f64() - (self.books.saving - checkpoints)).max(0.0);
+        report.ledger = self.books.ledger(fit);
+        self.log.on(&Event::Ledger(Box::new(report.ledger.clone())));
         self.log.on(&Event::Finished(Box::new(report.clone())));
         Ok(report)
     }
@@ -398,14 +482,13 @@ impl Run<'_> {
         let (threads, before) = (fit.threads(), state.search.as_ref().map_or((0, 0.0), |s| (s.steps, s.seconds)));
         let hardware = fit.engine().hardware();
         let scale = problem.input.target_scale();
-        let loss = &self.settings.loss;
         let judge = ending != Ending::Interrupted;
         let predictor = fit.result();
         let mut measure = |data: Option<&Dataset>| match data.filter(|_| judge) {
             None => Ok(Metrics::default()),
             Some(data) => {
                 let outputs = predictor.outputs(&data.features)?;
-                Ok::<_, TrainError>(Metrics::measure(&outputs, &data.target, loss, scale))
+                Ok::<_, TrainError>(self.settings.measure(&outputs, &data.target, scale))
             }
         };
         let validation = match (&state.search, &p.best) {
@@ -444,6 +527,7 @@ impl Run<'_> {
             validation,
             test: measure(problem.test.as_ref())?,
             epoch_losses: p.epoch_losses,
+            ledger: Ledger::default(),
         })
     }
 
@@ -470,19 +554,29 @@ struct Log<'a> {
     file: Option<File>,
     started: Instant,
     listener: &'a mut dyn Listener,
+    watch: &'a mut dyn Watch,
 }
 
 impl<'a> Log<'a> {
-    fn open(out: &Path, resumed: bool, listener: &'a mut dyn Listener) -> Log<'a> {
+    fn open(out: &Path, resumed: bool, listener: &'a mut dyn Listener, watch: &'a mut dyn Watch) -> Log<'a> {
         let path = out.join("events.jsonl");
         let mut options = OpenOptions::new();
         options.create(true).write(true).append(resumed).truncate(!resumed);
-        Log { file: options.open(path).ok(), started: Instant::now(), listener }
+        Log { file: options.open(path).ok(), started: Instant::now(), listener, watch }
     }
 }
 
 impl Listener for Log<'_> {
     fn on(&mut self, event: &Event) {
+        self.say(event);
+        for said in self.watch.hear(event) {
+            self.say(&said);
+        }
+    }
+}
+
+impl Log<'_> {
+    fn say(&mut self, event: &Event) {
         if !matches!(event, Event::Progress { .. })
             && let Some(file) = &mut self.file
         {
@@ -557,7 +651,7 @@ mod tests {
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale: (0.0, 1.0) };
             let mut fit = Fit::new(training.model(Device::Cpu).unwrap(), settings, data, 6, machine).unwrap();
             fit.pretence().fails_at = Some(at * fit.steps_per_epoch() + 2);
-            let log = Log { file: None, started: Instant::now(), listener: &mut Silent };
+            let log = Log { file: None, started: Instant::now(), listener: &mut Silent, watch: &mut Unwatched };
             let (out, choices) = (created(out).unwrap(), Vec::new());
             let saved = Instant::now();
             let mut run = Run {
@@ -570,6 +664,7 @@ mod tests {
                 log,
                 stop: &stop,
                 saved,
+                books: Books::open(saved),
             };
             let mut state = State::new(wishes, settings, Device::Cpu, problem.fingerprint());
             run.train(&mut fit, &mut state, None).unwrap_err().to_string()

@@ -2,7 +2,10 @@
 
 use citius_cuda::Precision;
 use citius_data::Task;
-use citius_nn::{Activation, Clip, Frame, Loss, Module, Network, OptimizerConfig, RowShape, ScheduleConfig, Vary};
+use citius_nn::{
+    Activation, Clip, Frame, Head, HiddenLayer, LayerMode, Loss, Module, Network, OptimizerConfig, Reduction, RowShape,
+    ScheduleConfig, Vary, WeightInit,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::material::{Form, TargetForm};
@@ -55,6 +58,53 @@ pub struct Settings {
     /// How the step varies the pictures it learns from, anew each time.
     #[serde(default)]
     pub augment: Vec<Vary>,
+    /// What is rarely told.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub details: Details,
+}
+
+/// What a network and its loss may have beyond the usual; nothing of it is chosen unless told.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Details {
+    /// An mlp's hidden layers, where they differ; `hidden` has their units too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<HiddenLayer>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub init: WeightInit,
+    /// By pattern; the first that covers a name counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inits: Vec<(String, WeightInit)>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub head: Head,
+    #[serde(skip_serializing_if = "is_default")]
+    pub reduction: Reduction,
+    /// Each prediction is taken against all targets of the batch.
+    #[serde(skip_serializing_if = "is_default")]
+    pub broadcast: bool,
+    /// The loss need not fit the task.
+    #[serde(skip_serializing_if = "is_default")]
+    pub misfit: bool,
+    /// What no gradient reaches, by name or pattern.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub detach: Vec<String>,
+    /// Of the layers while training; open: training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<LayerMode>,
+    /// Of the layers while they are judged; open: eval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation_mode: Option<LayerMode>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Details {
+    /// Whether some gradient is cut on purpose.
+    pub fn cuts(&self) -> bool {
+        !self.detach.is_empty() || self.layers.iter().any(|layer| layer.detach)
+    }
 }
 
 impl Settings {
@@ -66,6 +116,10 @@ impl Settings {
             hidden: self.hidden.clone(),
             activation: self.activation,
             dropout: self.dropout,
+            layers: self.details.layers.clone(),
+            init: self.details.init,
+            inits: self.details.inits.clone(),
+            head: self.details.head,
             whole: matches!(device, Device::Cuda(_)),
         };
         self.network.build(&frame).map_err(TrainError::Setting)
@@ -108,23 +162,32 @@ impl Settings {
         if !(decay.is_finite() && decay >= 0.0) {
             return wrong(format!("the weight decay is {decay}, it must be a number of at least 0"));
         }
+        self.optimizer.check().map_err(TrainError::Setting)?;
         if self.hidden.contains(&0) {
             return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
         }
         self.model_for(Device::Cpu, data.width, data.outputs())?;
         self.check_memory(data)?;
+        if self.details.broadcast && data.target != TargetForm::Values(1) {
+            return wrong("broadcast is for one number to predict, [n,1] against [n]; leave it out".into());
+        }
         match (&self.loss, data.target) {
             (
                 Loss::CrossEntropy { .. },
                 TargetForm::Classes(_) | TargetForm::Shares(_) | TargetForm::Sequence { .. },
             ) => Ok(()),
+            (Loss::Nll, TargetForm::Classes(_)) => Ok(()),
             (Loss::Bce { .. }, TargetForm::Values(_)) if task == Task::Binary => Ok(()),
-            (Loss::Mse | Loss::Mae | Loss::Huber { .. }, TargetForm::Values(_)) if task == Task::Regression => Ok(()),
+            // numbers against numbers: 0 and 1 for two classes, one of them 1 for several
+            (Loss::Mse | Loss::Mae | Loss::Huber { .. }, target) if !matches!(target, TargetForm::Sequence { .. }) => {
+                Ok(())
+            }
+            (Loss::CrossEntropy { .. } | Loss::Bce { .. }, _) if self.details.misfit => Ok(()),
             (loss, _) => {
                 let fitting = match task {
                     Task::Regression => "mse, mae or huber",
-                    Task::Binary => "bce",
-                    Task::Classes => "cross-entropy",
+                    Task::Binary => "bce or mse",
+                    Task::Classes => "cross-entropy, nll behind a log-softmax, or mse",
                 };
                 wrong(format!("the loss {} does not fit the task {task}; use {fitting}", loss.name()))
             }
@@ -166,7 +229,9 @@ impl Settings {
     pub fn parameters(&self, data: &Form) -> u128 {
         let sizes = self.sizes(data.width, data.outputs());
         match self.model_for(Device::Cpu, data.width, data.outputs()) {
-            Ok(model) if self.network != Network::Mlp => weights_of(model.as_ref(), self.row_of(data.width)),
+            Ok(model) if self.network != Network::Mlp || !self.details.layers.is_empty() => {
+                weights_of(model.as_ref(), self.row_of(data.width))
+            }
             _ => sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum(),
         }
     }

@@ -2,9 +2,9 @@
 
 use citius_cpu::Inputs;
 use citius_cuda::Precision;
-use citius_data::{Features, Target};
+use citius_data::{Dataset, Features, Target};
 use citius_graph::{DType, Graph, Init, Mode, Names, NodeId, Tensor};
-use citius_nn::{Learning, LossScaling, Module, RowShape, vary};
+use citius_nn::{Learning, Loss, LossScaling, Module, RowShape, broadcast, vary};
 use citius_plan::{Plan, compile};
 
 use crate::material::{FeatureForm, Form, TargetForm};
@@ -19,6 +19,14 @@ pub enum Arrival {
     Given,
 }
 
+/// The way forward of a step, for whoever wants to record more beside it.
+pub struct Forward<'a> {
+    pub x: &'a Tensor,
+    pub y: &'a Tensor,
+    pub prediction: &'a Tensor,
+    pub loss: &'a Tensor,
+}
+
 /// Traces and compiles the step that learns from `batch` rows.
 ///
 /// Inputs are as [`Arrival`] says; outputs those of [`Learning::record`]. `updates` is the length of the run, which schedules need.
@@ -30,8 +38,22 @@ pub fn plan_step(
     batch: usize,
     updates: usize,
 ) -> Result<Plan, TrainError> {
+    plan_watched_step(model, settings, form, arrival, batch, updates, &mut |_| {})
+}
+
+/// The same; `watch` sees the way forward before the way back is recorded, and may add outputs of its own.
+pub fn plan_watched_step(
+    model: &dyn Module,
+    settings: &Settings,
+    form: &Form,
+    arrival: Arrival,
+    batch: usize,
+    updates: usize,
+    watch: &mut dyn FnMut(&Forward),
+) -> Result<Plan, TrainError> {
     let g = Graph::with_mode(Mode::Train);
     g.freeze(Names(settings.transfer.freeze.clone()));
+    g.cut(Names(settings.details.detach.clone()));
     g.save_memory(settings.recompute);
     let rows = (arrival == Arrival::Gathered).then(|| g.input_of("rows", &[batch], DType::I32));
     let input = |name: &str, width: Option<usize>, dtype: DType| {
@@ -60,16 +82,13 @@ pub fn plan_step(
         TargetForm::Classes(_) => input("y", None, DType::I32),
         TargetForm::Sequence { length, .. } => input("y", Some(length), DType::I32),
     };
-    let prediction = model.forward(&x);
-    let loss = match form.target {
-        TargetForm::Values(_) | TargetForm::Shares(_) | TargetForm::Classes(_) => settings.loss.apply(&prediction, &y),
-        // each place of a row is judged like a row
-        TargetForm::Sequence { length, classes } => {
-            let places = batch * length;
-            settings.loss.apply(&prediction.reshape(&[places, classes]), &y.reshape(&[places]))
-        }
+    let prediction = {
+        let _mode = settings.details.mode.map(|mode| g.in_mode(mode.into()));
+        model.forward(&x)
     };
+    let loss = loss_of(settings, prediction.clone(), y.clone(), form.target);
     let kept = kept_by_layers(&g);
+    watch(&Forward { x: &x, y: &y, prediction: &prediction, loss: &loss });
     let learned = learning(settings, updates).record(&loss)?;
     if let Some(decay) = settings.average {
         // early averages forget faster, so that the first weights do not linger
@@ -96,6 +115,24 @@ pub fn plan_step(
     Ok(compile(&g)?)
 }
 
+/// The loss that the settings ask for. Losses of numbers see a class as 1 in its place and 0 in the others.
+fn loss_of(settings: &Settings, mut prediction: Tensor, mut target: Tensor, form: TargetForm) -> Tensor {
+    if let TargetForm::Sequence { length, classes } = form {
+        // each place of a row is judged like a row
+        let places = target.dims()[0] * length;
+        (prediction, target) = (prediction.reshape(&[places, classes]), target.reshape(&[places]));
+    }
+    let of_classes = matches!(settings.loss, Loss::CrossEntropy { .. } | Loss::Nll);
+    if let (TargetForm::Classes(classes), false) = (form, of_classes) {
+        let rows = target.dims()[0];
+        target = target.to_f32().reshape(&[rows, 1]).eq(&target.graph().iota(classes));
+    }
+    if settings.details.broadcast {
+        (prediction, target) = broadcast(&prediction, &target);
+    }
+    settings.loss.reduced(&prediction, &target, settings.details.reduction)
+}
+
 /// What layers keep from step to step, such as running means, by name, and what they make of it.
 fn kept_by_layers(g: &Graph) -> Vec<(String, Tensor)> {
     let leaves = g.leaves();
@@ -114,6 +151,7 @@ fn learning(settings: &Settings, updates: usize) -> Learning {
         .schedule(settings.schedule.clone().over(updates))
         .clip(settings.clip)
         .rates(&rates)
+        .allow_unreached(settings.details.cuts())
         .accumulate(settings.accumulate)
         .scaling((settings.precision == Precision::Fp16).then(LossScaling::default))
 }
@@ -207,8 +245,15 @@ impl Places {
 
 /// What is bound for a run: the tables, or nothing where batches are brought.
 pub(crate) fn tables(material: &Material) -> Inputs<'_> {
+    match material {
+        Material::Resident(data) => tables_of(data),
+        Material::Loaded(_) => Inputs::new(),
+    }
+}
+
+/// The tables of a data set.
+pub(crate) fn tables_of(data: &Dataset) -> Inputs<'_> {
     let inputs = Inputs::new();
-    let Material::Resident(data) = material else { return inputs };
     let inputs = match &data.features {
         Features::F32 { data, .. } => inputs.f32("x", data),
         Features::U8 { data, .. } => inputs.u8("x", data),

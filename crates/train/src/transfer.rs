@@ -81,7 +81,8 @@ impl Transfer {
             return wrong("--new-head and --ignore are about a file of weights: give --weights too".to_owned());
         }
         let asked = wishes.freeze.clone().unwrap_or_default();
-        if asked.is_empty() && transfer.rates.is_empty() {
+        let details = &settings.details;
+        if asked.is_empty() && transfer.rates.is_empty() && details.detach.is_empty() && details.inits.is_empty() {
             return Ok((transfer, Vec::new()));
         }
         let Anatomy { shapes, head } = Anatomy::of(settings, form)?;
@@ -92,6 +93,7 @@ impl Transfer {
             }
         }
         let patterns = transfer.freeze.iter().chain(transfer.rates.iter().map(|rate| &rate.pattern));
+        let patterns = patterns.chain(&details.detach).chain(details.inits.iter().map(|init| &init.0));
         for pattern in patterns {
             if !shapes.keys().any(|name| Names::covered(pattern, name)) {
                 let some: Vec<&str> = shapes.keys().map(String::as_str).take(6).collect();
@@ -187,7 +189,7 @@ impl Anatomy {
 /// Shapes of a model's tensors as the user sees them, found by tracing it.
 fn shapes_of(model: &dyn Module, row: RowShape) -> BTreeMap<String, Vec<usize>> {
     let g = Graph::with_mode(Mode::Eval);
-    model.forward(&row.input(&g, 1));
+    model.forward(&row.input(&g, 2)); // one row alone has no variance
     let kept = g.leaves().into_iter().filter(|leaf| leaf.kind != LeafKind::Input);
     let seen = kept.map(|leaf| {
         let shape = g.tensor(leaf.node).shape();

@@ -69,6 +69,9 @@ pub struct StepArgs {
     /// Directory of the four MNIST files; random pixels are used when there is none
     #[arg(long, value_name = "DIR")]
     pub mnist: Option<PathBuf>,
+    /// Keep no account of the time within steps: to see what it costs
+    #[arg(long)]
+    pub untimed: bool,
 }
 
 /// How a batch reaches the step.

@@ -1,10 +1,13 @@
 //! Full training epochs. The time holds all that an epoch needs:
 //! the shuffle, the gather of each batch, the step with its probes, and the smaller last batch.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, Plain, RowOrder, Slots, widest};
+use citius_cpu::{
+    Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, Plain, RowOrder, Slots, Times, Timing, widest,
+};
 use citius_cuda::Precision;
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
 use citius_graph::{DType, Graph, Tensor};
@@ -25,7 +28,9 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
         return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
     }
     let halves_from = (args.precision == Precision::Bf16).then_some(LARGE_PRODUCT);
-    let cpu = Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()?, halves_from };
+    let timing = if args.untimed { Timing::Never } else { Timing::Sampled };
+    let cpu =
+        Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()?, halves_from, timing };
     let cuda = citius_cuda::Options { precision: args.precision, ..Default::default() };
     let machine = Machine { device: args.device, cpu, cuda };
     let budget =
@@ -101,6 +106,7 @@ fn measure(
         first_epoch_s: rounded(seconds[0], 7),
         gflops: rounded(trainer.flops_per_epoch() as f64 / epoch_s / 1e9, 2),
         ledger: trainer.engine.ledger(0).map(StepLedger::from),
+        parts: trainer.engine.times(0).as_ref().and_then(parts),
     })
 }
 
@@ -337,6 +343,26 @@ struct Measured {
     gflops: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     ledger: Option<StepLedger>,
+    /// On the processor: microseconds of a step, by what they went to, and how many steps were timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<BTreeMap<&'static str, f64>>,
+}
+
+/// Where the time of a step went on the processor, by what timed steps show.
+fn parts(times: &Times) -> Option<BTreeMap<&'static str, f64>> {
+    if times.timed == 0 {
+        return None;
+    }
+    let named = Times::PARTS.into_iter().zip(&times.parts).map(|(name, part)| (name, rounded(part.mean * 1e6, 4)));
+    Some(
+        named
+            .chain([
+                ("timed", times.timed as f64),
+                ("p50", rounded(times.quantiles[0] * 1e6, 3)),
+                ("p99", rounded(times.quantiles[2] * 1e6, 3)),
+            ])
+            .collect(),
+    )
 }
 
 /// Microseconds of a step on a GPU; filling, copying and computing go on at the same time.

@@ -86,7 +86,8 @@ fn fit_number(values: &[f64], rows: &[u32], wish: &Wish) -> Fit {
         remarks.push(format!("{scale}, as told").into());
     }
     let as_used = |value: f64| if log { signed_log(value) } else { value };
-    let scaling = Scaling::fit(wish.scale.unwrap_or(Scale::Standard), &moments, used.clone().map(as_used));
+    let scaling = Scaling::fit(wish.scale.unwrap_or(Scale::Standard), &moments, used.clone().map(as_used))
+        .repeated(wish.scale_times.unwrap_or(1));
     let impute = wish.impute.as_ref().unwrap_or(&Impute::Mean);
     let fill = scaling.apply(impute.number(moments.mean, used.map(as_used), as_used));
     if missing {

@@ -86,7 +86,7 @@ impl Preparation {
     pub fn fit(table: &Table, target: usize, rows: &[u32], options: &PrepareOptions) -> Result<Preparation, DataError> {
         table.check()?;
         check_rows(table, rows)?;
-        let (target, rows, mut notes) = TargetColumn::fit(table, target, rows, options.task)?;
+        let (target, rows, mut notes) = TargetColumn::fit(table, target, rows, options.task, options.scale_target)?;
         let wishes = options.wishes(table, target.index())?;
 
         let mut fits: Vec<(usize, Fit)> = Vec::new();

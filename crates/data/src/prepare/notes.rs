@@ -20,7 +20,10 @@ pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usi
             }
         }
     }
-    let scaled = options.scale.unwrap_or(Scale::Standard);
+    let scaled = match (options.scale.unwrap_or(Scale::Standard), options.scale_times.unwrap_or(1)) {
+        (scale, 1) => scale.to_string(),
+        (scale, times) => format!("{scale} {times} times over"),
+    };
     let encoded = options.categorical.unwrap_or(Categorical::OneHot);
     (inputs, format!("numeric columns, {scaled}: {numeric}; text columns, {encoded}: {text}"))
 }

@@ -3,6 +3,8 @@
 //! ```toml
 //! [prepare]
 //! scale = "robust"                      # standard | min-max | robust | none
+//! scale-times = 1                       # 2 scales what is scaled already once more: a mistake that is worth knowing
+//! scale-target = "none"                 # of a number to predict; standard unless told
 //! log = ["population"]                  # log(1 + x); a negative value is an error
 //! signed-log = ["balance"]              # sign(x) · log(1 + |x|)
 //! impute = "median"                     # mean | median | most-frequent | error | { constant = 0 }
@@ -31,6 +33,9 @@ use super::task::Task;
 use crate::error::DataError;
 use crate::table::{Table, Values};
 
+/// Beyond this nothing is left of a number.
+const MOST_TIMES: usize = 4;
+
 /// What a person may decide instead of us.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
@@ -44,6 +49,12 @@ pub struct PrepareOptions {
     /// The scale of every numeric column; a column whose scale is given takes no logarithm unless told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
+    /// How often that scale is applied, always by the numbers of the raw column; once unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_times: Option<usize>,
+    /// The scale of a number to predict; standard unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_target: Option<Scale>,
     /// Columns taken as `log(1 + x)`; they hold nothing negative.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
@@ -84,6 +95,7 @@ pub struct ColumnOptions {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Wish {
     pub scale: Option<Scale>,
+    pub scale_times: Option<usize>,
     pub log: Option<Log>,
     pub impute: Option<Impute>,
     pub categorical: Option<Categorical>,
@@ -146,6 +158,10 @@ impl PrepareOptions {
                 }
             }
         }
+        if let Some(times) = self.scale_times.filter(|times| !(1..=MOST_TIMES).contains(times)) {
+            let next = format!("leave it out, or use 1 to {MOST_TIMES}");
+            return Err(refused(table, "scale-times", format!("columns cannot be scaled {times} times"), &next));
+        }
         for wish in &wishes {
             check_wish(table, wish)?;
         }
@@ -156,6 +172,7 @@ impl PrepareOptions {
     fn wish_for(&self, labels: bool) -> Wish {
         Wish {
             scale: self.scale,
+            scale_times: self.scale_times,
             log: None,
             impute: self.impute.clone().filter(|impute| impute.suits(labels)),
             categorical: self.categorical.filter(|_| labels),

@@ -65,6 +65,16 @@ impl Scaling {
         Scaling { mean, std, raw: scale == Scale::None }
     }
 
+    /// The same formula with the same numbers so many times over: what was scaled already is scaled again.
+    pub(super) fn repeated(self, times: usize) -> Scaling {
+        let (mut mean, mut std) = (0.0, 1.0);
+        for _ in 0..times {
+            // ((x − a)/b − m)/s = (x − (a + m·b))/(b·s)
+            (mean, std) = (mean + self.mean * std, std * self.std);
+        }
+        Scaling { mean, std, ..self }
+    }
+
     /// `(x − offset) / unit`, finite for every finite `x`.
     #[inline]
     pub(super) fn apply(&self, value: f64) -> f32 {
@@ -137,6 +147,20 @@ mod tests {
         near(&scaled(Scale::MinMax, &x), &[0.28571429, 0.35714286, 0.35714286, 0.57142857, 1.0, 0.0, 0.25]);
         near(&scaled(Scale::Robust, &x), &[-0.36363636, 0.0, 0.0, 1.09090909, 3.27272727, -1.81818182, -0.54545455]);
         near(&scaled(Scale::None, &x), &x);
+    }
+
+    #[test]
+    fn scaled_again_by_the_same_numbers() {
+        let x = [10.0, 20.0, 60.0];
+        let moments = Moments::of(x.iter().copied());
+        let once = Scaling::fit(Scale::Standard, &moments, x.iter().copied());
+        assert_eq!(once.clone().repeated(1), once);
+        let twice = once.clone().repeated(2);
+        for x in x {
+            let (mean, std) = once.parts();
+            let wanted = ((x - mean) / std - mean) / std;
+            assert!((twice.apply(x) as f64 - wanted).abs() < 1e-6);
+        }
     }
 
     #[test]

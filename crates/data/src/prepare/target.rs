@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::moments::Moments;
+use super::scale::{Scale, Scaling};
 use super::task::{Distinct, Task, infer_task, target_error};
 use super::used::not_a_number;
 use crate::dataset::Target;
@@ -38,6 +39,7 @@ impl TargetColumn {
         index: usize,
         rows: &[u32],
         task: Option<Task>,
+        scale: Option<Scale>,
     ) -> Result<(TargetColumn, Vec<u32>, Vec<String>), DataError> {
         let distinct = Distinct::of(table, index, rows)?;
         let chosen = match task {
@@ -51,7 +53,7 @@ impl TargetColumn {
             notes.push(format!("{unlabelled} of {} training rows have no target and are left out", rows.len()));
         }
         let encoding = match chosen {
-            Task::Regression => fit_scale(table, index, &distinct.rows)?,
+            Task::Regression => fit_scale(table, index, &distinct.rows, scale.unwrap_or(Scale::Standard))?,
             Task::Binary if distinct.values != 2 => {
                 let problem = format!("{} different values, a binary task has 2", distinct.values);
                 let next = "use --task classes or --task regression";
@@ -63,6 +65,9 @@ impl TargetColumn {
                 TargetEncoding::Classes { labels: fit_labels(column, &distinct.rows, &mut notes) }
             }
         };
+        if let (Task::Regression, Some(scale)) = (chosen, scale) {
+            notes.push(format!("the target is {scale}, as told"));
+        }
         let target = TargetColumn { name: column.name.clone(), index, encoding };
         Ok((target, distinct.rows, notes))
     }
@@ -184,7 +189,7 @@ fn task_note(name: &str, task: Task, told: bool, distinct: &Distinct) -> String 
     format!("task: {task} of {name:?} ({why})")
 }
 
-fn fit_scale(table: &Table, index: usize, rows: &[u32]) -> Result<TargetEncoding, DataError> {
+fn fit_scale(table: &Table, index: usize, rows: &[u32], scale: Scale) -> Result<TargetEncoding, DataError> {
     let values = table.columns[index].numbers().map_err(|row| {
         let problem = format!("row {} holds no number, and regression predicts numbers", row + 1);
         target_error(table, index, &problem, "correct it, or use --task classes")
@@ -198,7 +203,8 @@ fn fit_scale(table: &Table, index: usize, rows: &[u32]) -> Result<TargetEncoding
             "choose another unit for it",
         ));
     }
-    Ok(TargetEncoding::Regression { mean: moments.mean, std: moments.std })
+    let (mean, std) = Scaling::fit(scale, &moments, rows.iter().map(|row| values[*row as usize])).parts();
+    Ok(TargetEncoding::Regression { mean, std })
 }
 
 /// The labels of some rows: numbers by size, text by name.

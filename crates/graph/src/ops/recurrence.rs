@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::Vjp;
-use crate::{DType, Graph, Mode, NodeId, Op, Shape, Tensor};
+use crate::{DType, Graph, NodeId, Op, Shape, Tensor};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cell {
@@ -205,7 +205,7 @@ impl Tensor {
             return States { each: state(), last: state(), cell: (r.cell == Cell::Lstm).then(state) };
         }
         let ids: Vec<NodeId> = inputs.iter().map(|t| t.id()).collect();
-        let y = record(g, scan, &ids, g.mode() == Mode::Train);
+        let y = record(g, scan, &ids, g.learns());
         let rows = shapes[0].dims()[0] / r.steps;
         let slots = |range: Range<usize>| y.slice(0, range.start * rows, range.end * rows);
         let slot = |n: usize| slots(n..n + 1);

@@ -1,4 +1,4 @@
-//! Losses, one file each: a prediction and a target give one number, the mean over all elements (or rows).
+//! Losses, one file each: a prediction and a target give one number, the mean over all elements (or rows), or their sum.
 //! Shapes must agree; nothing is broadcast in silence.
 
 mod bce;
@@ -6,8 +6,9 @@ mod cross_entropy;
 mod huber;
 mod mae;
 mod mse;
+mod nll;
 
-use citius_graph::{Graph, Tensor};
+use citius_graph::{DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 
 pub use bce::bce_with_logits;
@@ -15,6 +16,7 @@ pub use cross_entropy::cross_entropy;
 pub use huber::huber;
 pub use mae::mae;
 pub use mse::mse;
+pub use nll::nll;
 
 use crate::ByName;
 
@@ -36,6 +38,8 @@ pub enum Loss {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         class_weights: Option<Vec<f64>>,
     },
+    /// From logarithms of probabilities `[n,c]` and i32 classes `[n]`, such as a log-softmax gives.
+    Nll,
     /// From logits and targets in `[0, 1]`.
     Bce {
         /// Weight of the positive answer, one per output.
@@ -53,6 +57,7 @@ impl Loss {
             Loss::Mae => "mae",
             Loss::Huber { .. } => "huber",
             Loss::CrossEntropy { .. } => "cross-entropy",
+            Loss::Nll => "nll",
             Loss::Bce { .. } => "bce",
         }
     }
@@ -66,9 +71,66 @@ impl Loss {
             Loss::CrossEntropy { label_smoothing, class_weights } => {
                 cross_entropy(prediction, target, *label_smoothing, class_weights.as_deref())
             }
+            Loss::Nll => nll(prediction, target),
             Loss::Bce { pos_weight } => bce_with_logits(prediction, target, pos_weight.as_deref()),
         }
     }
+}
+
+/// What becomes of the terms of a loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reduction {
+    #[default]
+    Mean,
+    /// Grows with the batch, and the gradient with it.
+    Sum,
+}
+
+impl Loss {
+    /// As [`Loss::apply`], reduced as told. A sum has as many terms as the mean: elements, or rows where a row has one class.
+    #[track_caller]
+    pub fn reduced(&self, prediction: &Tensor, target: &Tensor, reduction: Reduction) -> Tensor {
+        let mean = self.apply(prediction, target);
+        match reduction {
+            Reduction::Mean => mean,
+            Reduction::Sum => mean * self.terms(prediction, target),
+        }
+    }
+
+    /// What a mean is divided by, a scalar.
+    #[track_caller]
+    fn terms(&self, prediction: &Tensor, target: &Tensor) -> Tensor {
+        let (g, dims) = (prediction.graph(), prediction.dims());
+        let rows = dims.first().copied().unwrap_or(1);
+        match self {
+            Loss::CrossEntropy { class_weights: Some(weights), .. }
+                if target.dtype() == DType::I32 && dims.len() == 2 && weights.len() == dims[1] =>
+            {
+                (target.to_f32().reshape(&[rows, 1]).eq(&g.iota(dims[1])) * vector(g, weights)).sum_all()
+            }
+            Loss::CrossEntropy { .. } | Loss::Nll => g.scalar(rows as f64),
+            Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Bce { .. } => g.scalar(prediction.elements() as f64),
+        }
+    }
+}
+
+/// Prediction `[n,1]` and target `[n,1]` as `[n,n]`, each against all: what comes of a target `[n]` where shapes are stretched in
+/// silence, as NumPy's and PyTorch's are. It is hardly ever meant, hence the warning.
+#[track_caller]
+pub fn broadcast(prediction: &Tensor, target: &Tensor) -> (Tensor, Tensor) {
+    let (g, dims) = (prediction.graph(), prediction.dims());
+    let [n, 1] = dims[..] else {
+        let problem = format!("prediction is {}, only [n,1] can be taken against a target [n]", prediction.shape());
+        g.report("broadcast", problem);
+        return (prediction.clone(), target.clone());
+    };
+    if target.dims() != dims {
+        return (prediction.clone(), target.clone()); // the loss reports it
+    }
+    let problem = format!("prediction [{n},1] and target [{n}] are stretched to [{n},{n}]: each is held against all");
+    g.warn_of("loss", problem);
+    (prediction.broadcast_to(&[n, n]), target.reshape(&[1, n]).broadcast_to(&[n, n]))
 }
 
 /// Reports unequal shapes, with a hint where one reshape is the answer; and warns of rows that see one another.
@@ -106,7 +168,6 @@ fn one() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use citius_graph::DType;
 
     #[test]
     fn nothing_is_broadcast_in_silence() {

@@ -2,6 +2,8 @@
 
 mod forecaster;
 mod gpt;
+mod head;
+mod hidden_layer;
 mod lenet;
 mod mixer;
 mod mlp;
@@ -10,6 +12,7 @@ mod nlinear;
 mod patches;
 mod resnet;
 mod resnet9;
+mod start;
 mod table_net;
 mod transformer_classifier;
 mod vgg;
@@ -17,6 +20,8 @@ mod vit;
 
 pub use forecaster::{Forecaster, forecaster};
 pub use gpt::Gpt;
+pub use head::Head;
+pub use hidden_layer::{HiddenLayer, LayerMode, LayerNormKind};
 pub use lenet::LeNet;
 pub use mixer::Mixer;
 pub use mlp::{Mlp, mlp};

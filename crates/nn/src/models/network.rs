@@ -3,8 +3,10 @@ use std::fmt;
 use citius_graph::{DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::{Depth, Gpt, LeNet, NLinear, ResNet, ResNet9, Stem, Vgg, Vit, forecaster, mlp};
-use crate::{Activation, ByName, Cell, Module};
+use super::head::Headed;
+use super::start::Started;
+use super::{Depth, Gpt, Head, HiddenLayer, LeNet, Mlp, NLinear, ResNet, ResNet9, Stem, Vgg, Vit, forecaster, mlp};
+use crate::{Activation, ByName, Cell, Module, WeightInit};
 
 /// What one row of a batch is, laid out one element after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -195,13 +197,49 @@ pub struct Frame {
     pub hidden: Vec<usize>,
     pub activation: Activation,
     pub dropout: f64,
+    /// Of an mlp whose layers differ, instead of `hidden`.
+    pub layers: Vec<HiddenLayer>,
+    /// How weights start; each layer's own way where it is the default.
+    pub init: WeightInit,
+    /// The same for those that a pattern covers; the first that does counts.
+    pub inits: Vec<(String, WeightInit)>,
+    pub head: Head,
     /// Keep wide layers in one piece: see [`super::Mlp::whole`].
     pub whole: bool,
+}
+
+impl Frame {
+    /// Nothing but the usual.
+    pub fn plain(row: RowShape, outputs: usize) -> Frame {
+        Frame {
+            row,
+            outputs,
+            hidden: Vec::new(),
+            activation: Activation::Relu,
+            dropout: 0.0,
+            layers: Vec::new(),
+            init: WeightInit::Default,
+            inits: Vec::new(),
+            head: Head::None,
+            whole: false,
+        }
+    }
 }
 
 impl Network {
     /// The network for rows `[n,elements]`. `Err` says what does not fit.
     pub fn build(&self, frame: &Frame) -> Result<Box<dyn Module>, String> {
+        let mut net = self.body(frame)?;
+        // an mlp's layers know `init` themselves, some have their own
+        let all = if *self == Network::Mlp { WeightInit::Default } else { frame.init };
+        if all != WeightInit::Default || !frame.inits.is_empty() {
+            net = Box::new(Started { net, all, some: frame.inits.clone() });
+        }
+        frame.head.check()?;
+        Ok(if frame.head == Head::None { net } else { Box::new(Headed { net, head: frame.head }) })
+    }
+
+    fn body(&self, frame: &Frame) -> Result<Box<dyn Module>, String> {
         let Frame { row, outputs, dropout, .. } = *frame;
         let misfit = |kind: &str, instead: &str| {
             Err(format!("{} is for {kind}, a row here is {row}; use --model {instead}", self.name()))
@@ -221,9 +259,22 @@ impl Network {
             _ => {}
         }
         if *self == Network::Mlp {
-            let sizes = [&[row.elements()], &frame.hidden[..], &[outputs]].concat();
-            let net = mlp(&sizes, frame.activation, dropout);
+            let net = match &frame.layers[..] {
+                [] => mlp(&[&[row.elements()], &frame.hidden[..], &[outputs]].concat(), frame.activation, dropout),
+                layers => {
+                    let mut inputs = row.elements();
+                    for layer in layers {
+                        layer.check(inputs)?;
+                        inputs = layer.units;
+                    }
+                    Mlp::of_layers(row.elements(), layers, outputs).activation(frame.activation).dropout(dropout)
+                }
+            };
+            let net = net.init(frame.init);
             return Ok(Box::new(if frame.whole { net.whole() } else { net }));
+        }
+        if !frame.layers.is_empty() {
+            return Err(format!("layers are those of an mlp, and the model is {}; leave one of them out", self.name()));
         }
         if let Network::Gru { .. } | Network::Lstm { .. } | Network::Nlinear = *self {
             let RowShape::Series { length, features } = row else { return misfit("sequences", "mlp") };
@@ -315,8 +366,7 @@ mod tests {
     use citius_graph::Graph;
 
     fn frame(row: RowShape) -> Frame {
-        let hidden = vec![16];
-        Frame { row, outputs: 10, hidden, activation: Activation::Relu, dropout: 0.1, whole: false }
+        Frame { hidden: vec![16], dropout: 0.1, ..Frame::plain(row, 10) }
     }
 
     #[test]

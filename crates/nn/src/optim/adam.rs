@@ -11,18 +11,21 @@ pub struct Adam {
     pub eps: f64,
     /// Added to the gradient; for decay of its own, [`super::AdamW`].
     pub weight_decay: f64,
+    /// Climbs instead: for what is to become large. A loss is to become small.
+    #[serde(skip_serializing_if = "super::is_false")]
+    pub maximize: bool,
 }
 
 impl Default for Adam {
     fn default() -> Self {
-        Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 }
+        Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, maximize: false }
     }
 }
 
 impl Optimizer for Adam {
     #[track_caller]
     fn update(&self, u: &Update) -> Tensor {
-        let mut g = u.gradient.clone();
+        let mut g = u.downhill(self.maximize);
         if self.weight_decay != 0.0 {
             g = g + u.parameter * self.weight_decay;
         }

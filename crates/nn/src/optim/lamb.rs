@@ -13,18 +13,21 @@ pub struct Lamb {
     pub betas: (f64, f64),
     pub eps: f64,
     pub weight_decay: f64,
+    /// Climbs instead: for what is to become large. A loss is to become small.
+    #[serde(skip_serializing_if = "super::is_false")]
+    pub maximize: bool,
 }
 
 impl Default for Lamb {
     fn default() -> Self {
-        Lamb { betas: (0.9, 0.999), eps: 1e-6, weight_decay: 1e-2 }
+        Lamb { betas: (0.9, 0.999), eps: 1e-6, weight_decay: 1e-2, maximize: false }
     }
 }
 
 impl Optimizer for Lamb {
     #[track_caller]
     fn update(&self, u: &Update) -> Tensor {
-        let (g, p, betas) = (u.gradient, u.parameter, self.betas);
+        let (g, p, betas) = (&u.downhill(self.maximize), u.parameter, self.betas);
         let (m, v) = (u.state("exp_avg"), u.state("exp_avg_sq"));
         let m = u.keep(&m, &(&m + (g - &m) * (1.0 - betas.0)));
         let v = u.keep(&v, &(&v * betas.1 + g.square() * (1.0 - betas.1)));

@@ -48,6 +48,12 @@ impl Update<'_> {
         self.parameter.graph()
     }
 
+    /// The gradient, turned round where what is trained is to become large.
+    #[track_caller]
+    pub fn downhill(&self, maximize: bool) -> Tensor {
+        if maximize { -self.gradient } else { self.gradient.clone() }
+    }
+
     /// Something remembered for each element of the parameter, 0 at the start, saved as `{parameter}.{name}`.
     #[track_caller]
     pub fn state(&self, name: &str) -> Tensor {
@@ -118,6 +124,47 @@ impl OptimizerConfig {
             OptimizerConfig::Lamb(_) | OptimizerConfig::Muon(_) => 1e-3,
         }
     }
+}
+
+impl OptimizerConfig {
+    /// Whether it climbs.
+    pub fn maximize(&self) -> bool {
+        match self {
+            OptimizerConfig::Sgd(o) => o.maximize,
+            OptimizerConfig::RmsProp(o) => o.maximize,
+            OptimizerConfig::Adam(o) => o.maximize,
+            OptimizerConfig::AdamW(o) => o.maximize,
+            OptimizerConfig::Lamb(o) => o.maximize,
+            OptimizerConfig::Lion(o) => o.maximize,
+            OptimizerConfig::Muon(o) => o.maximize,
+        }
+    }
+
+    /// `Err` names the first field that no run can mean, and what to write.
+    pub fn check(&self) -> Result<(), String> {
+        let share = |what: &str, value: f64| match (0.0..1.0).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("the optimizer's {what} is {value}, it must be at least 0 and below 1, such as 0.9")),
+        };
+        let both = |betas: (f64, f64)| share("first beta", betas.0).and(share("second beta", betas.1));
+        let small = |eps: f64| match eps.is_finite() && eps >= 0.0 {
+            true => Ok(()),
+            false => Err(format!("the optimizer's eps is {eps}, it must be a number of at least 0, such as 1e-8")),
+        };
+        match self {
+            OptimizerConfig::Sgd(o) => share("momentum", o.momentum).and(share("dampening", o.dampening)),
+            OptimizerConfig::RmsProp(o) => share("momentum", o.momentum).and(share("alpha", o.alpha)).and(small(o.eps)),
+            OptimizerConfig::Adam(o) => both(o.betas).and(small(o.eps)),
+            OptimizerConfig::AdamW(o) => both(o.betas).and(small(o.eps)),
+            OptimizerConfig::Lamb(o) => both(o.betas).and(small(o.eps)),
+            OptimizerConfig::Lion(o) => both(o.betas),
+            OptimizerConfig::Muon(o) => share("momentum", o.momentum).and(small(o.eps)),
+        }
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Optimizer for OptimizerConfig {

@@ -23,6 +23,9 @@ pub struct Muon {
     pub size: MuonSize,
     /// Of what is not a matrix.
     pub others: AdamW,
+    /// Climbs instead: for what is to become large. A loss is to become small.
+    #[serde(skip_serializing_if = "super::is_false")]
+    pub maximize: bool,
 }
 
 /// What the rate is multiplied by for a matrix `[out,in]`.
@@ -47,6 +50,7 @@ impl Default for Muon {
             steps: 5,
             size: MuonSize::Original,
             others: AdamW::default(),
+            maximize: false,
         }
     }
 }
@@ -54,13 +58,16 @@ impl Default for Muon {
 impl Optimizer for Muon {
     #[track_caller]
     fn update(&self, u: &Update) -> Tensor {
-        let [rows, columns] = u.parameter.dims()[..] else { return self.others.update(u) };
+        let [rows, columns] = u.parameter.dims()[..] else {
+            return AdamW { maximize: self.maximize, ..self.others }.update(u);
+        };
+        let gradient = &u.downhill(self.maximize);
         let turned = u.graph().leaves().iter().any(|l| l.name == u.name && l.seen.is_some());
         let (outputs, inputs) = if turned { (columns, rows) } else { (rows, columns) };
         let buffer = u.state("momentum_buffer");
-        let buffer = u.keep(&buffer, &(&buffer + (u.gradient - &buffer) * (1.0 - self.momentum)));
+        let buffer = u.keep(&buffer, &(&buffer + (gradient - &buffer) * (1.0 - self.momentum)));
         let direction = match self.nesterov {
-            true => u.gradient + (buffer - u.gradient) * self.momentum,
+            true => gradient + (buffer - gradient) * self.momentum,
             false => buffer,
         };
         let size = match self.size {

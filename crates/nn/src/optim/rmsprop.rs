@@ -12,18 +12,21 @@ pub struct RmsProp {
     pub momentum: f64,
     pub centered: bool,
     pub weight_decay: f64,
+    /// Climbs instead: for what is to become large. A loss is to become small.
+    #[serde(skip_serializing_if = "super::is_false")]
+    pub maximize: bool,
 }
 
 impl Default for RmsProp {
     fn default() -> Self {
-        RmsProp { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false, weight_decay: 0.0 }
+        RmsProp { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false, weight_decay: 0.0, maximize: false }
     }
 }
 
 impl Optimizer for RmsProp {
     #[track_caller]
     fn update(&self, u: &Update) -> Tensor {
-        let mut g = u.gradient.clone();
+        let mut g = u.downhill(self.maximize);
         if self.weight_decay != 0.0 {
             g = g + u.parameter * self.weight_decay;
         }

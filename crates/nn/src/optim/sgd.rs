@@ -11,12 +11,15 @@ pub struct Sgd {
     pub dampening: f64,
     pub nesterov: bool,
     pub weight_decay: f64,
+    /// Climbs instead: for what is to become large. A loss is to become small.
+    #[serde(skip_serializing_if = "super::is_false")]
+    pub maximize: bool,
 }
 
 impl Optimizer for Sgd {
     #[track_caller]
     fn update(&self, u: &Update) -> Tensor {
-        let mut g = u.gradient.clone();
+        let mut g = u.downhill(self.maximize);
         if self.weight_decay != 0.0 {
             g = g + u.parameter * self.weight_decay;
         }

@@ -1,5 +1,6 @@
 //! What is to be learned: a source read, split and encoded, with what must be known to encode later rows alike.
 
+mod altered;
 mod images;
 mod packed;
 mod pictures;
@@ -133,6 +134,13 @@ fn expect_pictures(wishes: &Wishes) -> Result<(), TrainError> {
 impl Problem {
     /// Reads the source that was asked for, the embedded digits if none.
     pub fn read(wishes: &Wishes) -> Result<Problem, TrainError> {
+        let mut problem = Problem::as_found(wishes)?;
+        problem.rescale(wishes)?;
+        problem.alter(wishes)?;
+        Ok(problem)
+    }
+
+    fn as_found(wishes: &Wishes) -> Result<Problem, TrainError> {
         expect_pictures(wishes)?;
         let Some(path) = &wishes.source else { return Problem::digits(60_000, 10_000)?.varied(wishes) };
         match wishes.kind {

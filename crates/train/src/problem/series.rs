@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use citius_data::source::{SeriesOptions, SeriesScale, SeriesWindows};
-use citius_data::{Features, Source, Table, Target};
+use citius_data::source::{ColumnScale, SeriesOptions, SeriesScale, SeriesWindows};
+use citius_data::{Features, Scale, Source, Table, Target};
 use citius_nn::Network;
 
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
@@ -43,7 +43,10 @@ impl Problem {
             fit_rows: Some(0..validation),
             ..SeriesOptions::default()
         };
-        let windows = SeriesWindows::new(&table, &options)?;
+        let mut windows = SeriesWindows::new(&table, &options)?;
+        if let Some(scale) = rescaled(windows.scale(), wishes)? {
+            windows = SeriesWindows::new(&table, &SeriesOptions { scale: Some(scale), ..options })?;
+        }
         let splits = windows.split(0..validation, validation..test, test..table.rows, true)?;
         let scale = windows.scale().clone();
         let names = |columns: &[citius_data::source::ColumnScale]| {
@@ -85,6 +88,37 @@ impl Problem {
         };
         Problem::of_parts(parts, super::loading(wishes), super::room(wishes))
     }
+}
+
+/// The scale that was asked for, where it is not the usual one.
+fn rescaled(fitted: &SeriesScale, wishes: &Wishes) -> Result<Option<SeriesScale>, TrainError> {
+    let told = wishes.prepare.clone().unwrap_or_default();
+    let raw = |scale: Option<Scale>, what: &str| match scale {
+        None | Some(Scale::Standard) => Ok(false),
+        Some(Scale::None) => Ok(true),
+        Some(Scale::MinMax | Scale::Robust) => {
+            Err(TrainError::Setting(format!("prepare.{what}: the columns of a series know standard and none")))
+        }
+    };
+    let (columns, targets) = (raw(told.scale, "scale")?, raw(told.scale_target, "scale-target")?);
+    let times = told.scale_times.unwrap_or(1);
+    if !(1..=4).contains(&times) {
+        let problem = format!("columns cannot be scaled {times} times; leave scale-times out, or use 1 to 4");
+        return Err(TrainError::Setting(problem));
+    }
+    if !columns && !targets && times == 1 {
+        return Ok(None);
+    }
+    let of = |column: &ColumnScale, raw: bool, times: usize| {
+        let ColumnScale { name, mean, deviation } = column.clone();
+        let (m, s) = if raw { (0.0, 1.0) } else { (mean, deviation) };
+        let (mean, deviation) = (1..times).fold((m, s), |(mean, deviation), _| (mean + m * deviation, deviation * s));
+        ColumnScale { name, mean, deviation }
+    };
+    Ok(Some(SeriesScale {
+        columns: fitted.columns.iter().map(|column| of(column, columns, times)).collect(),
+        targets: fitted.targets.iter().map(|column| of(column, targets, 1)).collect(),
+    }))
 }
 
 /// The column predicted when none is named.

@@ -1,0 +1,93 @@
+//! One arm of a comparison: a training from a seed, judged on the way, without probes.
+
+use std::time::{Duration, Instant};
+
+use citius_cpu::{Flow, Options, Outputs};
+use citius_data::Dataset;
+use citius_train::{Lab, Settings, TrainError};
+
+use crate::evidence::dynamic::{Batches, Point};
+use crate::score::{Judge, Score};
+
+/// What a network that has diverged gets: far worse than a constant.
+pub const LOST: f64 = 10.0;
+
+/// How a training went.
+#[derive(Clone, Debug, Default)]
+pub struct Curve {
+    pub points: Vec<Point>,
+    pub steps: u64,
+    /// Steps it was given; fewer are taken where it diverges.
+    pub wanted: u64,
+    pub step_seconds: f64,
+    pub diverged: bool,
+}
+
+/// What to train, and for how long.
+#[derive(Clone, Copy)]
+pub struct Arm<'a> {
+    pub settings: &'a Settings,
+    pub train: &'a Dataset,
+    pub validation: Option<&'a Dataset>,
+    pub cpu: Options,
+    /// Steps of the whole training, for its schedule; and those that are taken.
+    pub planned: u64,
+    pub steps: u64,
+    pub points: u64,
+    /// It ends when this is over, whatever is left.
+    pub within: Duration,
+}
+
+impl Arm<'_> {
+    pub fn run(&self, seed: u64) -> Result<Curve, TrainError> {
+        let settings = Settings { seed, ..self.settings.clone() };
+        let mut lab = Lab::new(&settings, self.train, self.planned as usize, self.cpu, &mut |_| {})?;
+        let (loss, norm) = (lab.output("loss").unwrap_or(0), lab.output("grad_norm").unwrap_or(0));
+        let mut rows = Batches::new(self.train.rows, lab.batch(), seed);
+        let judge = Judge::new(self.train, self.validation);
+        let average = settings.average.is_some() || settings.swa.is_some();
+        let mut curve = Curve { wanted: self.steps, ..Curve::default() };
+        curve.points.push(judge.point(&mut lab, 0, average)?);
+        let (mut training, started) = (0.0, Instant::now());
+        let chunk = (self.steps / self.points.max(1)).max(1);
+        while curve.steps < self.steps && !curve.diverged && started.elapsed() < self.within {
+            let began = Instant::now();
+            let mut fine = true;
+            let mut see = |_: u64, outputs: &Outputs| {
+                fine = outputs.scalar(loss).is_finite() && outputs.scalar(norm).is_finite();
+                if fine { Flow::Continue } else { Flow::Stop }
+            };
+            let wanted = chunk.min(self.steps - curve.steps);
+            curve.steps += lab.run(wanted, &mut |step, slot| rows.fill(step, slot), &mut see)?;
+            training += began.elapsed().as_secs_f64();
+            curve.diverged = !fine;
+            let point = match curve.diverged {
+                true => lost(curve.steps, self.validation.is_some()),
+                false => judge.point(&mut lab, curve.steps, average)?,
+            };
+            curve.points.push(point);
+        }
+        curve.step_seconds = training / curve.steps.max(1) as f64;
+        Ok(curve)
+    }
+}
+
+/// The point of a network that is not finite.
+pub fn lost(step: u64, validates: bool) -> Point {
+    let score = Score { error: LOST, rarest: 1.0 };
+    Point { step, train: score, validation: validates.then_some(score) }
+}
+
+impl Curve {
+    /// Training error at the end: the mean of the last two points, as one is noisy.
+    pub fn end(&self) -> f64 {
+        end(&self.points, |p| p.train.error)
+    }
+}
+
+/// The mean of the last two points; a network that is worse than lost is lost.
+pub fn end(points: &[Point], of: impl Fn(&Point) -> f64) -> f64 {
+    let last = &points[points.len().saturating_sub(2)..];
+    let mean = last.iter().map(|p| of(p).min(LOST)).sum::<f64>() / last.len().max(1) as f64;
+    if mean.is_finite() { mean } else { LOST }
+}

@@ -1,0 +1,71 @@
+//! The direction of updates.
+
+use super::Check;
+use crate::evidence::{Evidence, Kind};
+use crate::finding::{Finding, Fix, Severity};
+
+pub struct Ascending;
+
+impl Check for Ascending {
+    fn cause(&self) -> &'static str {
+        "ascending"
+    }
+
+    fn needs(&self) -> &'static [Kind] {
+        &[Kind::Dynamic]
+    }
+
+    fn threshold(&self) -> &'static str {
+        "At a thousandth of the rate, where only the direction counts, 9 of 10 updates make the loss of their own batch larger: downhill, hardly any would."
+    }
+
+    fn explains(&self) -> &'static [&'static str] {
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "class-imbalance",
+            "label-noise",
+            "unrelated-labels",
+            "regularisation-too-strong",
+        ]
+    }
+
+    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
+        self.find(evidence).into_iter().collect()
+    }
+}
+
+impl Ascending {
+    fn find(&self, e: &Evidence) -> Option<Finding> {
+        let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
+        let along = d.along?;
+        if along.moved_at_small < 10 || along.worse_at_small < 0.9 {
+            return None;
+        }
+        let what = "updates go uphill: they make the loss of their own batch larger, however small they are";
+        let finding = Finding::new("ascending", Severity::Fault, what).sure(0.97);
+        let finding = finding
+            .because("share of small updates that make the loss larger", along.worse_at_small)
+            .because("first loss", d.median(|run| run.first_loss()))
+            .because("last loss", d.median(|run| run.last_loss()));
+        Some(match s.optimizer.maximize() {
+            true => finding.fix(Fix::new("go downhill").remove("optimizer.maximize")),
+            false => finding,
+        })
+    }
+}

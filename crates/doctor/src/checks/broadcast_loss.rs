@@ -1,0 +1,66 @@
+//! Shapes that differ and are stretched.
+
+use super::Check;
+use crate::evidence::{Evidence, Kind};
+use crate::finding::{Finding, Fix, Severity};
+
+pub struct BroadcastLoss;
+
+impl Check for BroadcastLoss {
+    fn cause(&self) -> &'static str {
+        "broadcast-loss"
+    }
+
+    fn needs(&self) -> &'static [Kind] {
+        &[Kind::Static]
+    }
+
+    fn threshold(&self) -> &'static str {
+        "Prediction and target are stretched to one shape: each row is held against all others, and the mean is the best answer to that."
+    }
+
+    fn explains(&self) -> &'static [&'static str] {
+        &[
+            "learning-rate-too-high",
+            "learning-rate-too-low",
+            "dead-units",
+            "saturated-units",
+            "vanishing-gradients",
+            "exploding-gradients",
+            "non-finite",
+            "too-small",
+            "too-deep",
+            "no-momentum",
+            "batch-too-small",
+            "batch-too-large",
+            "too-few-epochs",
+            "no-schedule",
+            "adam-epsilon",
+            "overfitting",
+            "no-early-stop",
+            "class-imbalance",
+            "label-noise",
+            "unrelated-labels",
+            "regularisation-too-strong",
+        ]
+    }
+
+    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
+        self.find(evidence).into_iter().collect()
+    }
+}
+
+impl BroadcastLoss {
+    fn find(&self, e: &Evidence) -> Option<Finding> {
+        let s = e.settings.as_ref()?;
+        if !s.details.broadcast {
+            return None;
+        }
+        let rows = s.batch_size as f64;
+        let what =
+            "prediction [n,1] and target [n] are stretched to [n,n]: every prediction is held against every target";
+        let finding = Finding::new("broadcast-loss", Severity::Fault, what).sure(0.98);
+        let finding = finding.because("rows of a batch", rows).because("terms of the loss", rows * rows);
+        Some(finding.fix(Fix::new("take each against its own").remove("broadcast")))
+    }
+}

@@ -1,0 +1,51 @@
+//! Labels that contradict the rest.
+
+use super::Check;
+use crate::evidence::{Evidence, Kind};
+use crate::finding::{Finding, Fix, Severity};
+
+pub struct LabelNoise;
+
+impl Check for LabelNoise {
+    fn cause(&self) -> &'static str {
+        "label-noise"
+    }
+
+    fn needs(&self) -> &'static [Kind] {
+        &[Kind::Data, Kind::Dynamic]
+    }
+
+    fn threshold(&self) -> &'static str {
+        "More than 10% of rows are contradicted with a clear voice by networks that have not seen them; classes that overlap leave 3 to 8%."
+    }
+
+    fn explains(&self) -> &'static [&'static str] {
+        &["overfitting", "no-early-stop", "too-small", "batch-too-small", "no-schedule"]
+    }
+
+    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
+        self.find(evidence).into_iter().collect()
+    }
+}
+
+impl LabelNoise {
+    fn find(&self, e: &Evidence) -> Option<Finding> {
+        let (data, d) = (e.data.as_ref()?, e.dynamic.as_ref()?);
+        // numbers with heavy tails, and two classes that overlap, look the same as wrong labels
+        if data.target.classes.len() < 3 {
+            return None;
+        }
+        let wrong = d.contradicted?;
+        let learned = d.median(|run| run.best());
+        if wrong < 0.1 || learned > 0.9 {
+            return None;
+        }
+        let what =
+            format!("about {:.0}% of the labels contradict what the other rows say with a clear voice", wrong * 100.0);
+        let finding = Finding::new("label-noise", Severity::Warning, what).sure(0.75);
+        let finding =
+            finding.because("share of contradicted labels", wrong).because("best error on training rows", learned);
+        let fix = Fix::new("look at those rows").remove("label-noise");
+        Some(finding.fix(fix))
+    }
+}

@@ -1,0 +1,53 @@
+//! Runs that end too soon.
+
+use super::Check;
+use crate::arm::end;
+use crate::evidence::{Evidence, Kind};
+use crate::finding::{Finding, Fix, Severity};
+
+pub struct TooFewEpochs;
+
+impl Check for TooFewEpochs {
+    fn cause(&self) -> &'static str {
+        "too-few-epochs"
+    }
+
+    fn needs(&self) -> &'static [Kind] {
+        &[Kind::Dynamic]
+    }
+
+    fn threshold(&self) -> &'static str {
+        "The number of epochs was given, and four times as many leave less than 3/4 of the error on rows that were not trained on."
+    }
+
+    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
+        self.find(evidence).into_iter().collect()
+    }
+}
+
+impl TooFewEpochs {
+    fn find(&self, e: &Evidence) -> Option<Finding> {
+        let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
+        e.wishes.epochs?;
+        let error = d.median(|run| end(&run.points, |p| p.train.error));
+        if !d.whole || error < 0.08 || d.runs.iter().any(|run| run.diverged.is_some()) {
+            return None;
+        }
+        let more = s.epochs.saturating_mul(4);
+        let fix = Fix::new("go on for longer").set("epochs", more as i64);
+        let (changed, _) = super::changed(e, &fix)?;
+        let answer = e.what_if.as_ref()?.ask_for(&changed, 4.0)?;
+        let (now, then) = match (answer.validation_now, answer.validation_then) {
+            (Some(now), Some(then)) => (now, then),
+            _ => (answer.now, answer.then),
+        };
+        if then / now.max(1e-9) > 0.75 || answer.then / answer.now.max(1e-9) > 0.75 {
+            return None;
+        }
+        let what = format!("{} epochs are too few: the error is still falling when they end", s.epochs);
+        let finding = Finding::new("too-few-epochs", Severity::Warning, what).sure(0.88);
+        let finding =
+            finding.because("error on unseen rows at the end", now).because(format!("after {more} epochs"), then);
+        Some(finding.fix(fix))
+    }
+}

@@ -1,0 +1,84 @@
+//! How fast steps are, and how fast they would be otherwise; and of a run, where its time went.
+
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use citius_train::{
+    Counterfactual, Counterfactuals, Device, Ledger, Machine, Material, Settings, What, counterfactuals,
+};
+
+/// What is known of the speed of a training.
+#[derive(Clone, Debug)]
+pub struct Speed {
+    /// Measured here and now.
+    pub otherwise: Counterfactuals,
+    /// A loader brings the batches.
+    pub loaded: bool,
+    /// Its threads, where their number was given.
+    pub workers: Option<usize>,
+    /// Bytes of all training rows, as steps read them.
+    pub bytes: f64,
+    pub on_gpu: bool,
+    pub cores: usize,
+    /// Of a run that was looked at.
+    pub run: Option<Ledger>,
+}
+
+/// A gain that is worth a word: beyond doubt, at least this share of the time.
+pub const WORTH: f64 = 0.1;
+/// Seconds of the whole run below which nobody cares.
+pub const SECONDS: f64 = 0.5;
+
+impl Speed {
+    /// Measures; `Err` says why it cannot be.
+    pub fn of(
+        material: &Material,
+        settings: &Settings,
+        device: Device,
+        cpu: citius_cpu::Options,
+        budget: Duration,
+    ) -> Result<Speed, String> {
+        let cuda = citius_cuda::Options { precision: settings.precision, ..Default::default() };
+        let halves = settings.precision == citius_train::Precision::Bf16;
+        let cpu = citius_cpu::Options { halves_from: halves.then_some(citius_cpu::LARGE_PRODUCT), ..cpu };
+        let machine = Machine { device, cpu, cuda };
+        let otherwise = counterfactuals(material, settings, machine, budget).map_err(|error| error.to_string())?;
+        let form = material.form();
+        let width = match form.features {
+            citius_train::FeatureForm::Bytes(..) => form.width,
+            citius_train::FeatureForm::Numbers | citius_train::FeatureForm::Tokens => 4 * form.width,
+        };
+        let workers = match material {
+            Material::Loaded(loaded) => loaded.options.workers,
+            Material::Resident(_) => None,
+        };
+        Ok(Speed {
+            otherwise,
+            loaded: material.resident().is_none(),
+            workers,
+            bytes: form.rows as f64 * (width + 4 * form.outputs()) as f64,
+            on_gpu: matches!(device, Device::Cuda(_)),
+            cores: available_parallelism().map_or(1, |n| n.get()),
+            run: None,
+        })
+    }
+
+    pub fn find(&self, what: What) -> Option<&Counterfactual> {
+        self.otherwise.others.iter().find(|other| other.what == what)
+    }
+
+    /// What saves time beyond doubt, and enough of it.
+    pub fn gain(&self, what: What) -> Option<&Counterfactual> {
+        self.find(what).filter(|other| other.high < 1.0 - WORTH && other.saves > SECONDS)
+    }
+
+    /// The number of loading threads that is fastest, if that is faster than now beyond doubt.
+    pub fn better_workers(&self) -> Option<(usize, &Counterfactual)> {
+        let tried = self.otherwise.others.iter().filter_map(|other| match other.what {
+            What::Workers(n) => Some((n, other)),
+            _ => None,
+        });
+        let sure = tried.filter(|(_, other)| other.high < 1.0 - WORTH && other.saves > SECONDS);
+        sure.min_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))
+    }
+}

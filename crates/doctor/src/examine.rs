@@ -1,0 +1,192 @@
+//! From a configuration to findings: evidence gathered, checks asked, causes before their consequences.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use citius_data::Features;
+use citius_train::{Device, Input, Problem, Settings, Wishes, choose};
+
+use crate::checks;
+use crate::evidence::dynamic::Subject;
+use crate::evidence::{DataFacts, Dynamic, Evidence, Ledger, Speed, Statics};
+use crate::finding::{Finding, Severity};
+use crate::what_if::WhatIf;
+
+/// How closely to look.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Time for the training under probes; and for questions of what would be if. Trials have a budget of their own.
+    pub look: Duration,
+    pub ask: Duration,
+    /// Time for the speed of steps, as they are and otherwise.
+    pub time: Duration,
+    pub cpu: citius_cpu::Options,
+    /// Causes that are not wanted.
+    pub silence: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            look: Duration::from_millis(3000),
+            ask: Duration::from_secs(8),
+            time: Duration::from_millis(800),
+            cpu: citius_cpu::Options::default(),
+            silence: Vec::new(),
+        }
+    }
+}
+
+/// What was looked at, and what was found.
+pub struct Examination {
+    pub evidence: Evidence,
+    /// The likeliest cause first.
+    pub findings: Vec<Finding>,
+    pub seconds: f64,
+}
+
+impl Examination {
+    /// Findings that ask for something to be done.
+    pub fn serious(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.severity > Severity::Note)
+    }
+}
+
+/// Looks at a configuration as `citius train` would run it.
+pub fn examine(wishes: &Wishes, options: &Options) -> Examination {
+    examine_run(wishes, None, options)
+}
+
+/// The same, with what a run of it came to.
+pub fn examine_run(wishes: &Wishes, ledger: Option<Ledger>, options: &Options) -> Examination {
+    let started = Instant::now();
+    let mut evidence = Evidence { wishes: wishes.clone(), ledger, ..Evidence::default() };
+    match Problem::read(wishes) {
+        Ok(problem) => gather(Rc::new(problem), options, true, &mut evidence),
+        Err(error) => evidence.cannot_start = Some(error.to_string()),
+    }
+    let findings = look(&evidence, options);
+    Examination { evidence, findings, seconds: started.elapsed().as_secs_f64() }
+}
+
+/// Looks at the settings and the rows alone: no step is taken.
+pub fn glance(problem: &Problem, wishes: &Wishes, settings: &Settings) -> Vec<Finding> {
+    let mut evidence = Evidence { wishes: wishes.clone(), task: Some(problem.task), ..Evidence::default() };
+    evidence.settings = Some(settings.clone());
+    evidence.statics = Some(Statics::of(settings, &problem.train.form()));
+    if let Some(train) = problem.train.resident() {
+        evidence.data = Some(facts(problem, train));
+    }
+    look(&evidence, &Options::default())
+}
+
+/// Rows that are brought into memory where a loader brings them.
+const SAMPLE: usize = 4096;
+
+fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut Evidence) {
+    evidence.task = Some(problem.task);
+    evidence.problem = Some(problem.clone());
+    match choose(&problem, &evidence.wishes) {
+        Ok((settings, _)) => evidence.settings = Some(settings),
+        Err(error) => evidence.cannot_start = Some(error.to_string()),
+    }
+    if let Some(settings) = &evidence.settings {
+        let statics = Statics::of(settings, &problem.train.form());
+        if let Some(mistake) = &statics.mistake {
+            evidence.cannot_start = Some(mistake.clone());
+        }
+        evidence.statics = Some(statics);
+    }
+    let mut sampled = None;
+    if problem.train.resident().is_none() {
+        match problem.train.sample(SAMPLE, 0) {
+            Ok(sample) => sampled = sample.map(Rc::new),
+            Err(error) => evidence.missing.push(format!("rows could not be loaded: {error}")),
+        }
+    }
+    if let Some(settings) = evidence.settings.as_ref().filter(|_| evidence.cannot_start.is_none() && steps) {
+        let device = evidence.wishes.device.filter(|device| matches!(device, Device::Cuda(_))).unwrap_or(Device::Cpu);
+        match Speed::of(&problem.train, settings, device, options.cpu, options.time) {
+            Ok(mut speed) => {
+                speed.run = evidence.ledger.as_ref().and_then(|ledger| ledger.time.clone());
+                evidence.speed = Some(speed);
+            }
+            Err(error) => evidence.missing.push(format!("the speed of steps: {error}")),
+        }
+    }
+    let Some(train) = problem.train.resident().or(sampled.as_deref()) else {
+        evidence.missing.push("rows and steps: these rows cannot be held in memory as they are".to_owned());
+        return;
+    };
+    evidence.data = Some(facts(&problem, train));
+    let able = evidence.cannot_start.is_none() && steps;
+    let Some(settings) = evidence.settings.clone().filter(|_| able) else { return };
+    let subject = Subject {
+        settings: &settings,
+        train,
+        validation: problem.validation.as_ref(),
+        cpu: options.cpu,
+        budget: options.look,
+    };
+    match Dynamic::of(&subject) {
+        Ok(dynamic) => {
+            evidence.what_if = Some(WhatIf::new(problem.clone(), sampled.clone(), &dynamic, options.cpu, options.ask));
+            evidence.dynamic = Some(dynamic);
+        }
+        Err(error) => evidence.missing.push(format!("no steps could be taken: {error}")),
+    }
+}
+
+fn facts(problem: &Problem, train: &citius_data::Dataset) -> DataFacts {
+    let names = match &problem.input {
+        Input::Table { preparation } => preparation.feature_names(),
+        Input::Images { .. } | Input::Rows(_) => Vec::new(),
+    };
+    let flat = matches!(problem.input, Input::Table { .. }) && !matches!(train.features, Features::I32 { .. });
+    let mut facts = DataFacts::of(train, problem.validation.as_ref(), &names, flat);
+    let dropped = problem.choices.iter().filter(|choice| choice.value.contains("the same value in all training rows"));
+    facts.dropped = dropped.map(|choice| choice.value.clone()).collect();
+    facts
+}
+
+/// Asks all checks, and puts causes before their consequences.
+pub fn look(evidence: &Evidence, options: &Options) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for check in checks::ALL {
+        let silent = |cause: &str| {
+            options.silence.iter().any(|s| s == cause)
+                || evidence.wishes.silence.as_ref().is_some_and(|names| names.iter().any(|s| s == cause))
+        };
+        // a consequence of what is known already needs no experiment of its own
+        let explained = findings.iter().any(|f| {
+            f.severity == Severity::Fault
+                && checks::ALL.iter().any(|c| c.cause() == f.cause && c.explains().contains(&check.cause()))
+        });
+        if silent(check.cause()) || explained || !check.needs().iter().all(|kind| evidence.has(*kind)) {
+            continue;
+        }
+        findings.extend(check.look(evidence));
+    }
+    ranked(findings)
+}
+
+/// A finding that a graver one explains is a consequence: told, but not as something to mend.
+fn ranked(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let serious: Vec<&'static str> = findings.iter().filter(|f| f.severity > Severity::Note).map(|f| f.cause).collect();
+    for finding in &mut findings {
+        let explains = |cause: &&'static str| {
+            let check = checks::ALL.iter().find(|check| check.cause() == *cause);
+            check.is_some_and(|check| check.explains().contains(&finding.cause))
+        };
+        let place = |cause: &str| checks::ALL.iter().position(|check| check.cause() == cause);
+        // of two that explain each other, the earlier is the cause
+        let earlier = |cause: &&'static str| place(cause) < place(finding.cause);
+        finding.follows = serious.iter().copied().find(|cause| explains(cause) && earlier(cause));
+        if finding.follows.is_some() {
+            finding.severity = Severity::Note;
+        }
+    }
+    let place = |cause: &str| checks::ALL.iter().position(|check| check.cause() == cause).unwrap_or(usize::MAX);
+    findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(place(a.cause).cmp(&place(b.cause))));
+    findings
+}

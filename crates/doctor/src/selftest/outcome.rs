@@ -1,0 +1,221 @@
+//! What an examination of the doctor came to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::faults::{Fault, Level, NOT_COVERED};
+use crate::{Trial, Verdict};
+
+/// One program that was looked at.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub number: usize,
+    pub fault: Option<Fault>,
+    pub program: &'static str,
+    pub seed: u64,
+    /// Causes that were told, the likeliest first.
+    pub findings: Vec<&'static str>,
+    /// What trying the fix of the first came to, where it was right.
+    pub trial: Option<Trial>,
+    /// Why nothing could be looked at.
+    pub problem: Option<String>,
+    pub seconds: f64,
+}
+
+impl Seen {
+    /// Whether a cause names what was put in.
+    fn names(&self, cause: &str) -> bool {
+        self.fault.is_some_and(|fault| fault.cause == cause || fault.also.contains(&cause))
+    }
+
+    pub fn found(&self) -> bool {
+        self.findings.iter().any(|cause| self.names(cause))
+    }
+
+    pub fn first(&self) -> bool {
+        self.findings.first().is_some_and(|cause| self.names(cause))
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.fault.map(|fault| fault.level)
+    }
+
+    /// Seeds from 100 on were never looked at while thresholds were set.
+    fn held_out(&self) -> bool {
+        self.seed >= 100
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let what = self.fault.map_or("clean", |fault| fault.cause);
+        let level = self.level().map_or(String::new(), |level| format!("{level:?}").to_lowercase());
+        let mark = match self.fault {
+            None if self.findings.is_empty() => "ok",
+            None => "ALARM",
+            Some(_) if self.first() => "ok",
+            Some(_) if self.found() => "later",
+            Some(_) => "MISSED",
+        };
+        let told = if self.findings.is_empty() { "nothing".to_owned() } else { self.findings.join(", ") };
+        write!(f, "{mark:6} {what} {level} in {} seed {}: {told} ({:.1} s)", self.program, self.seed, self.seconds)?;
+        if let Some(trial) = &self.trial {
+            write!(f, ", fix {} ({:.1} times)", trial.verdict.name(), trial.speedup)?;
+        }
+        match &self.problem {
+            Some(problem) => write!(f, " {problem}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All programs.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub seen: Vec<Seen>,
+}
+
+/// Shares of some of the programs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shares {
+    /// Faulty programs.
+    pub cases: usize,
+    /// Share of them whose fault was told, and told first.
+    pub recall: f64,
+    pub first: f64,
+    /// Share of what was told that names what was put in.
+    pub precision: f64,
+}
+
+impl Outcome {
+    /// Of the faults that count: moderate and severe ones, held out or not.
+    pub fn shares(&self, of: impl Fn(&Seen) -> bool) -> Shares {
+        let some: Vec<&Seen> = self.seen.iter().filter(|s| s.fault.is_some() && of(s)).collect();
+        let share = |n: usize, of: usize| if of == 0 { 1.0 } else { n as f64 / of as f64 };
+        let told: usize = some.iter().map(|s| s.findings.len()).sum();
+        let right: usize = some.iter().map(|s| s.findings.iter().filter(|c| s.names(c)).count()).sum();
+        let count = |f: &dyn Fn(&Seen) -> bool| some.iter().filter(|s| f(s)).count();
+        Shares {
+            cases: some.len(),
+            recall: share(count(&Seen::found), some.len()),
+            first: share(count(&Seen::first), some.len()),
+            precision: share(right, told),
+        }
+    }
+
+    /// Of moderate and severe faults; precision with the alarms on clean programs.
+    pub fn counted(&self) -> Shares {
+        let counts = |s: &Seen| s.level() >= Some(Level::Moderate);
+        let shares = self.shares(counts);
+        let told: usize = self.seen.iter().filter(|s| s.fault.is_some() && counts(s)).map(|s| s.findings.len()).sum();
+        let all = told + self.false_alarms();
+        Shares { precision: if all == 0 { 1.0 } else { shares.precision * told as f64 / all as f64 }, ..shares }
+    }
+
+    /// Findings on clean programs.
+    pub fn false_alarms(&self) -> usize {
+        self.seen.iter().filter(|s| s.fault.is_none()).map(|s| s.findings.len()).sum()
+    }
+
+    pub fn clean(&self) -> usize {
+        self.seen.iter().filter(|s| s.fault.is_none()).count()
+    }
+
+    /// Share of the fixes tried that were confirmed, and of the random changes beside them; and how many were tried.
+    pub fn confirmed(&self) -> (f64, f64, usize) {
+        let trials: Vec<&Trial> = self.seen.iter().filter_map(|s| s.trial.as_ref()).collect();
+        let of = trials.len().max(1) as f64;
+        let confirmed = trials.iter().filter(|t| t.verdict == Verdict::Confirmed).count() as f64;
+        let random = trials.iter().filter(|t| t.random_confirmed).count() as f64;
+        (confirmed / of, random / of, trials.len())
+    }
+
+    /// What is asked of the doctor.
+    pub fn passes(&self) -> bool {
+        let all = self.counted();
+        all.recall >= 0.9 && all.precision >= 0.9 && self.false_alarms() == 0
+    }
+
+    pub fn json(&self) -> Value {
+        let all = self.counted();
+        let held_out = self.shares(|s| s.held_out() && s.level() >= Some(Level::Moderate));
+        json!({
+            "recall": all.recall,
+            "precision": all.precision,
+            "first": all.first,
+            "false_alarms": self.false_alarms(),
+            "cases": all.cases,
+            "clean": self.clean(),
+            "confirmed": self.confirmed().0,
+            "random_confirmed": self.confirmed().1,
+            "trials": self.confirmed().2,
+            "held_out": { "cases": held_out.cases, "recall": held_out.recall, "precision": held_out.precision, "first": held_out.first },
+        })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let faulty = |s: &&Seen| s.fault.is_some();
+        writeln!(f, "what was put in, and what was told instead of it or beside it")?;
+        let mut rows: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
+        for seen in self.seen.iter().filter(faulty) {
+            rows.entry(seen.fault.map_or("", |fault| fault.cause)).or_default().push(seen);
+        }
+        for (cause, seen) in rows {
+            let found = seen.iter().filter(|s| s.found()).count();
+            let first = seen.iter().filter(|s| s.first()).count();
+            let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+            for told in seen.iter().flat_map(|s| s.findings.iter().filter(|c| !s.names(c))) {
+                *others.entry(told).or_default() += 1;
+            }
+            let others: Vec<String> = others.iter().map(|(cause, n)| format!("{cause} {n}")).collect();
+            writeln!(f, "  {cause:26} {found:3} of {:3}, first {first:3}   {}", seen.len(), others.join(", "))?;
+        }
+        let clean: Vec<&Seen> = self.seen.iter().filter(|s| s.fault.is_none()).collect();
+        let mut alarms: BTreeMap<String, usize> = BTreeMap::new();
+        for seen in &clean {
+            for cause in &seen.findings {
+                *alarms.entry(format!("{cause} in {}", seen.program)).or_default() += 1;
+            }
+        }
+        let alarms: Vec<String> = alarms.iter().map(|(what, n)| format!("{what} {n}")).collect();
+        writeln!(
+            f,
+            "  {:26} {:3} programs, {} alarms   {}",
+            "clean",
+            clean.len(),
+            self.false_alarms(),
+            alarms.join(", ")
+        )?;
+        writeln!(f)?;
+        let line = |f: &mut fmt::Formatter, what: &str, s: Shares| {
+            let Shares { cases, recall, first, precision } = s;
+            writeln!(
+                f,
+                "{what:22} {cases:4} programs   recall {recall:.3}   precision {precision:.3}   first {first:.3}"
+            )
+        };
+        line(f, "moderate and severe", self.counted())?;
+        line(f, "  held-out seeds", self.shares(|s| s.held_out() && s.level() >= Some(Level::Moderate)))?;
+        line(f, "mild", self.shares(|s| s.level() == Some(Level::Mild)))?;
+        writeln!(f, "false alarms           {} on {} clean programs", self.false_alarms(), self.clean())?;
+        let (confirmed, random, trials) = self.confirmed();
+        writeln!(
+            f,
+            "fixes                  {trials:4} tried, {:.0}% confirmed, random changes {:.0}%",
+            100.0 * confirmed,
+            100.0 * random
+        )?;
+        let broken: Vec<String> = self.seen.iter().filter_map(|s| s.problem.clone()).collect();
+        if !broken.is_empty() {
+            writeln!(f, "{} programs could not be looked at: {}", broken.len(), broken.join("; "))?;
+        }
+        for (cause, why) in NOT_COVERED {
+            writeln!(f, "not in the suite: {cause}, {why}")?;
+        }
+        Ok(())
+    }
+}
