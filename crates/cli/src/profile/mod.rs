@@ -43,7 +43,13 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "DIR", help_heading = "Profile")]
     tensorboard: Option<PathBuf>,
     /// Seconds for steps as they might be (a cached batch, no copy, other sizes …); 0 for none
-    #[arg(long, value_name = "SECONDS", default_value_t = 4.0, help_heading = "Profile")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 4.0,
+        allow_negative_numbers = true,
+        help_heading = "Profile"
+    )]
     otherwise: f64,
     /// Print the result as one JSON object, the last line of stdout; text for people goes to stderr
     #[arg(long, help_heading = "Profile")]

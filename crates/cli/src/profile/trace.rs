@@ -38,8 +38,12 @@ pub fn trace(profile: &Profile) -> Value {
             }
         }
     }
-    // a step before what is in it
-    timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    // a step before what is in it, and what took no time before what came after it
+    let is_step = |event: &Value| event["cat"] == "step";
+    timed.sort_by(|a, b| {
+        let steps_first = is_step(&b.2).cmp(&is_step(&a.2));
+        a.0.total_cmp(&b.0).then(steps_first).then(a.1.total_cmp(&b.1))
+    });
     events.extend(timed.into_iter().map(|(_, _, event)| event));
     events.extend(memory(&profile.memory.timeline, &profile.trace));
     json!({ "displayTimeUnit": "ns", "traceEvents": events })
