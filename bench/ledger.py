@@ -20,7 +20,8 @@ WORKLOADS = ["regress", "tabular", "mnist", "gru", "cnn", "transformer"]
 
 
 def bench(citius, workload, seconds, untimed):
-    command = [citius, "bench", "--workloads", workload, "--seconds", str(seconds), "--json"]
+    # on one thread: each process would choose its number by itself, perhaps not the same
+    command = [citius, "bench", "--workloads", workload, "--seconds", str(seconds), "--threads", "1", "--json"]
     told = subprocess.run(command + (["--untimed"] if untimed else []), capture_output=True, text=True, check=True)
     return json.loads(told.stdout.splitlines()[-1])
 
@@ -76,12 +77,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--no-runs", action="store_true", help="leave out the whole runs")
     parser.add_argument("--out")
     args = parser.parse_args()
     out = open(args.out, "a") if args.out else sys.stdout
     if args.workloads:
         overhead(args, out)
-    sums(args, out)
+    if not args.no_runs:
+        sums(args, out)
 
 
 if __name__ == "__main__":

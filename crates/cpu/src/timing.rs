@@ -312,7 +312,8 @@ impl Stopwatch {
         // SAFETY: no run is under way: `&mut self`.
         let kept = || lanes().flat_map(|(thread, lane)| unsafe { &*lane.get() }.spans.iter().map(move |s| (thread, s)));
         let first = kept().map(|(_, span)| span.2).min().unwrap_or(0);
-        let seconds = |ticks: u64| (ticks - first) as f64 / per_second();
+        let per_second = per_second();
+        let seconds = |ticks: u64| (ticks - first) as f64 / per_second;
         kept()
             .map(|(thread, &(step, doing, start, end))| {
                 let doing = match doing {

@@ -28,7 +28,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            look: Duration::from_millis(3600),
+            look: Duration::from_millis(3000),
             ask: Duration::from_secs(8),
             time: Duration::from_millis(800),
             cpu: citius_cpu::Options::default(),

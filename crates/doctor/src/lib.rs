@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Not covered: `label-changing-augmentation` (it needs pictures with and without their transforms, which a loader gives only one way), `disk-bound`
-//! (files in the cache of the system cannot be told from a fast disk), and label noise of two classes (overlap looks the same).
+//! (files in the cache of the system cannot be told from a fast disk), and label noise of numbers and of two classes (heavy tails and overlap look the same).
 
 mod apply;
 mod arm;

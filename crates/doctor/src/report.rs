@@ -132,7 +132,7 @@ fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => x.to_string(),
         0.0 => "0".to_owned(),
-        a if a < 1e-3 || a >= 1e6 => format!("{x:.2e}"),
+        a if !(1e-3..1e6).contains(&a) => format!("{x:.2e}"),
         a if a < 1.0 => format!("{x:.3}"),
         a if a < 10.0 => format!("{x:.2}"),
         a if x.fract() == 0.0 || a >= 100.0 => format!("{x:.0}"),

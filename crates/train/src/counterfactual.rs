@@ -95,8 +95,12 @@ impl Verdict {
 
 /// Turns of each; the second and the last but one in order are a 96% interval of the median.
 const TURNS: usize = 9;
+/// Where there is little time; the first and the last in order are a 94% interval.
+const FEW_TURNS: usize = 5;
 /// Seconds for threads and workers to be tried out.
 const WARM_UP: f64 = 0.1;
+/// Batches that are timed at least, in what workers hold ready: they hand over many at a time.
+const STOCKS: u64 = 4;
 /// Time in which only what matters most is measured.
 const SHORT: Duration = Duration::from_secs(2);
 /// Noise from which the machine is said to be busy with something else.
@@ -112,31 +116,40 @@ pub fn counterfactuals(
     let held = Held::new(material, settings)?;
     let rig =
         |supply, settings: &Settings, machine, workers| Rig::new(material, settings, machine, supply, &held, workers);
-    let as_is = rig(Supply::Real, settings, machine, None)?;
-    let batch = as_is.batch;
-    let mut all = vec![(None, as_is), (None, rig(Supply::Real, settings, machine, None)?)];
+    let mut as_is = rig(Supply::Real, settings, machine, None)?;
+    as_is.warm_up(WARM_UP)?;
+    let (batch, workers) = (as_is.batch, as_is.workers());
+    if workers.is_some() {
+        // as many as have turned out fastest, from now on
+        as_is = rig(Supply::Real, settings, machine, workers)?;
+    }
+    let mut all = vec![(None, as_is), (None, rig(Supply::Real, settings, machine, workers)?)];
     let short = budget < SHORT;
-    for (what, supply, settings, machine, workers) in variants(material, settings, machine, batch) {
-        if short && !what.matters(batch) {
+    for (what, supply, settings, machine, others) in variants(material, settings, machine, batch) {
+        let known = workers.is_some_and(|n| what == What::Workers(n));
+        if known || (short && !what.matters(batch, workers.is_some())) {
             continue;
         }
+        let workers = others.or(workers);
         // what does not fit, or needs what this machine has not, is left out
         if let Ok(rig) = rig(supply, &settings, machine, workers) {
             all.push((Some(what), rig));
         }
     }
-    let each = budget.as_secs_f64() / (all.len() * TURNS) as f64;
+    let turns = if short { FEW_TURNS } else { TURNS };
+    let each = budget.as_secs_f64() / (all.len() * turns) as f64;
     let mut steps = Vec::new();
     for (_, rig) in &mut all {
-        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(1));
+        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(STOCKS * rig.stock()).max(1));
     }
-    let mut seconds = vec![[0.0; TURNS]; all.len()];
-    for turn in 0..TURNS {
+    let mut seconds = vec![Vec::with_capacity(turns); all.len()];
+    for turn in 0..turns {
         for n in 0..all.len() {
             // not always after the same neighbour
             let n = if turn % 2 == 0 { n } else { all.len() - 1 - n };
             let rig = &mut all[n].1;
-            seconds[n][turn] = rig.run(steps[n])? / rig.batch as f64;
+            rig.use_up()?;
+            seconds[n].push(rig.run(steps[n])? / rig.batch as f64);
         }
     }
     let run_rows = material.rows() as f64 * settings.epochs as f64;
@@ -219,14 +232,14 @@ fn roofline(rig: &mut Rig, machine: Machine, step: f64) -> Option<(f64, bool)> {
 /// `seconds`: per row, of each turn; the first two are of steps as they are.
 fn judge(
     kinds: &[Option<What>],
-    seconds: &[[f64; TURNS]],
+    seconds: &[Vec<f64>],
     batch: usize,
     run_rows: f64,
     roofline: Option<(f64, bool)>,
 ) -> Counterfactuals {
     let now = median(&seconds[0].iter().chain(&seconds[1]).copied().collect::<Vec<_>>());
     // of each turn, against what came about before and after it
-    let ratios = |of: &[f64; TURNS]| -> Vec<f64> {
+    let ratios = |of: &[f64]| -> Vec<f64> {
         let base = seconds[0].iter().zip(&seconds[1]).map(|(a, b)| (a + b) / 2.0);
         of.iter().zip(base).map(|(of, base)| of / base.max(1e-12)).collect()
     };
@@ -315,10 +328,11 @@ fn verdict(others: &[Counterfactual], batch: usize, roofline: Option<(f64, bool)
 
 impl What {
     /// Whether it is asked for even where there is little time.
-    fn matters(&self, batch: usize) -> bool {
+    fn matters(&self, batch: usize, loaded: bool) -> bool {
         match self {
-            What::CachedBatch | What::NoCopy | What::Workers(_) | What::Processor | What::Precision(_) => true,
-            What::Batch(rows) => *rows == 4 * batch,
+            What::CachedBatch | What::NoCopy | What::Workers(_) | What::Processor => true,
+            What::Precision(_) => !loaded,
+            What::Batch(rows) => !loaded && *rows == 4 * batch,
             What::NoCompute | What::Threads(_) => false,
         }
     }
@@ -340,12 +354,12 @@ impl What {
     }
 }
 
-/// The median, and the second and last but one in order.
+/// The median and its interval.
 fn interval(values: &[f64]) -> (f64, f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    (sorted[n / 2], sorted[1.min(n - 1)], sorted[n.saturating_sub(2)])
+    let (n, outer) = (sorted.len(), usize::from(sorted.len() >= TURNS));
+    (sorted[n / 2], sorted[outer], sorted[n - 1 - outer])
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -361,8 +375,8 @@ mod tests {
 
     fn judged(times: &[(Option<What>, f64)], noise: f64, roofline: Option<(f64, bool)>) -> Counterfactuals {
         let wobble = |t: f64, n: usize| t * (1.0 + noise * ((n * 7 % TURNS) as f64 / 4.0 - 1.0));
-        let turns = |(i, (_, t)): (usize, &(Option<What>, f64))| std::array::from_fn(|turn| wobble(*t, turn + i));
-        let seconds: Vec<[f64; TURNS]> = times.iter().enumerate().map(turns).collect();
+        let turns = |(i, (_, t)): (usize, &(Option<What>, f64))| (0..TURNS).map(|turn| wobble(*t, turn + i)).collect();
+        let seconds: Vec<Vec<f64>> = times.iter().enumerate().map(turns).collect();
         judge(&times.iter().map(|t| t.0).collect::<Vec<_>>(), &seconds, 32, 1e6, roofline)
     }
 

@@ -13,7 +13,7 @@ use crate::step::{Arrival, plan_step, tables};
 use crate::{Engine, Feed, Loaded, Machine, Material, Settings, TrainError};
 
 /// Seconds after which nothing more is tried out.
-const LONGEST_WARM_UP: f64 = 1.0;
+const LONGEST_WARM_UP: f64 = 1.5;
 
 /// How a rig gets its batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,8 +183,12 @@ impl<'a> Rig<'a> {
                 drawn: vec![0; batch],
             },
             (_, Material::Loaded(loaded)) => {
-                let options =
-                    crate::LoadingOptions { workers: workers.or(loaded.options.workers), ..loaded.options.clone() };
+                // as little held ready as works: see `use_up`
+                let options = crate::LoadingOptions {
+                    workers: workers.or(loaded.options.workers),
+                    prefetch: loaded.options.prefetch.or(Some(1)),
+                    ..loaded.options.clone()
+                };
                 let feed = match &loaded.feed {
                     Feed::Source(source) => Feed::Source(source.clone()),
                     Feed::Stream(stream) => Feed::Stream(stream.clone()),
@@ -227,11 +231,42 @@ impl<'a> Rig<'a> {
         loop {
             let each = self.run(steps)?.max(1e-9);
             let spent = start.elapsed().as_secs_f64();
-            let settled = self.engine.as_ref().is_none_or(|engine| engine.settled(0));
+            let loading = match &self.feeder.bringer {
+                Bringer::Loader(loader) => !loader.0.report().settled,
+                Bringer::Order { .. } | Bringer::Nobody => false,
+            };
+            let settled = !loading && self.engine.as_ref().is_none_or(|engine| engine.settled(0));
             if spent >= least && (settled || spent >= LONGEST_WARM_UP) {
                 return Ok(each);
             }
             steps = ((least / 4.0 / each) as u64).clamp(1, 1 << 14);
+        }
+    }
+
+    /// Threads that load, where any do.
+    pub fn workers(&self) -> Option<usize> {
+        match &self.feeder.bringer {
+            Bringer::Loader(loader) => Some(loader.0.report().workers),
+            Bringer::Order { .. } | Bringer::Nobody => None,
+        }
+    }
+
+    /// What was loaded while nobody asked is used up: batches that workers hold ready would make them seem fast. Rigs rest in between.
+    pub fn use_up(&mut self) -> Result<(), TrainError> {
+        match self.stock() {
+            0 => Ok(()),
+            stock => self.run(stock).map(|_| ()),
+        }
+    }
+
+    /// Batches that workers hold ready at most; fewer steps tell nothing of their speed.
+    pub fn stock(&self) -> u64 {
+        match &self.feeder.bringer {
+            Bringer::Loader(loader) if !self.feeder.cached => {
+                let report = loader.0.report();
+                if report.workers == 0 { 0 } else { report.prefetch as u64 }
+            }
+            Bringer::Loader(_) | Bringer::Order { .. } | Bringer::Nobody => 0,
         }
     }
 

@@ -70,7 +70,7 @@ impl CutGradient {
         finding = finding.because("weights that stay as they are", cut as f64).because("all weights", all as f64);
         let mut fix = Fix::new("let the gradient through").remove("detach").remove("freeze");
         if s.details.layers.iter().any(|layer| layer.detach) {
-            let layers = s.details.layers.iter().cloned().map(|layer| HiddenLayer { detach: false, ..layer });
+            let layers = s.details.layers.iter().map(|layer| HiddenLayer { detach: false, ..layer.clone() });
             fix = fix.layers(layers.collect());
         }
         Some(finding.fix(fix))

@@ -35,8 +35,6 @@ impl Leakage {
         if let Some(column) = column {
             let what = format!("column {} is nearly the target itself; is it known before the target is?", column.name);
             let finding = Finding::new("leakage", Severity::Fault, what).sure(0.85);
-            let name = column.name.split('=').next().unwrap_or(&column.name).to_owned();
-            let _ = name;
             return Some(finding.because("relation with the target", column.with_target));
         }
         if data.shared_rows > 0.5 && data.validation_rows >= 20 {

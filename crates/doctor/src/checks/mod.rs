@@ -148,7 +148,7 @@ fn usual_start(settings: &Settings) -> Fix {
     let fix = Fix::new("the usual start").remove("init").remove("inits");
     match settings.details.layers.iter().any(|layer| layer.init.is_some()) {
         true => {
-            let layers = settings.details.layers.iter().cloned().map(|layer| HiddenLayer { init: None, ..layer });
+            let layers = settings.details.layers.iter().map(|layer| HiddenLayer { init: None, ..layer.clone() });
             fix.layers(layers.collect())
         }
         false => fix,
@@ -160,7 +160,7 @@ fn activation(settings: &Settings, activation: Activation) -> Fix {
     let fix = Fix::new(format!("{activation} instead")).set("activation", activation.name());
     match settings.details.layers.iter().any(|layer| layer.activation.is_some()) {
         true => {
-            let layers = settings.details.layers.iter().cloned().map(|layer| HiddenLayer { activation: None, ..layer });
+            let layers = settings.details.layers.iter().map(|layer| HiddenLayer { activation: None, ..layer.clone() });
             fix.layers(layers.collect())
         }
         false => fix,

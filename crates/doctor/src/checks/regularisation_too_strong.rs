@@ -41,7 +41,7 @@ impl Check for RegularisationTooStrong {
 
 impl RegularisationTooStrong {
     fn find(&self, e: &Evidence) -> Option<Finding> {
-        let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
+        let s = e.settings.as_ref()?;
         let layers = s.details.layers.iter().filter_map(|layer| layer.dropout).fold(0.0, f64::max);
         let (dropout, decay) = (s.dropout.max(layers), s.weight_decay());
         if dropout < 0.6 && decay < 0.03 {
@@ -53,7 +53,7 @@ impl RegularisationTooStrong {
         }
         if layers >= 0.6 {
             let less =
-                s.details.layers.iter().cloned().map(|l| HiddenLayer { dropout: l.dropout.map(|p| p.min(0.1)), ..l });
+                s.details.layers.iter().map(|l| HiddenLayer { dropout: l.dropout.map(|p| p.min(0.1)), ..l.clone() });
             fix = fix.layers(less.collect());
         }
         if decay >= 0.03 {
@@ -74,7 +74,6 @@ impl RegularisationTooStrong {
             false => format!("weight decay {decay} pulls the weights to 0 faster than the data pulls them away"),
         };
         let finding = Finding::new("regularisation-too-strong", Severity::Fault, what).sure(0.9);
-        let _ = d;
         let finding = finding
             .because("dropout", dropout)
             .because("weight decay", decay)

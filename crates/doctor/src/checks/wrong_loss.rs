@@ -61,12 +61,12 @@ impl WrongLoss {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let task = e.task?;
         let loss = e.settings.as_ref().map(|s| &s.loss).or(e.wishes.loss.as_ref())?;
-        let fits = match (task, loss) {
-            (Task::Regression, Loss::Mse | Loss::Mae | Loss::Huber { .. }) => true,
-            (Task::Binary, Loss::Bce { .. } | Loss::CrossEntropy { .. } | Loss::Nll) => true,
-            (Task::Classes, Loss::CrossEntropy { .. } | Loss::Nll) => true,
-            _ => false,
-        };
+        let fits = matches!(
+            (task, loss),
+            (Task::Regression, Loss::Mse | Loss::Mae | Loss::Huber { .. })
+                | (Task::Binary, Loss::Bce { .. } | Loss::CrossEntropy { .. } | Loss::Nll)
+                | (Task::Classes, Loss::CrossEntropy { .. } | Loss::Nll)
+        );
         if fits {
             return None;
         }

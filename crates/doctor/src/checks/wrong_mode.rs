@@ -68,7 +68,7 @@ impl WrongMode {
         }
         let mut fix = Fix::new("let each step be in its own mode").remove("mode").remove("validation-mode");
         if own.is_some() {
-            let layers = d.layers.iter().cloned().map(|layer| HiddenLayer { mode: None, ..layer });
+            let layers = d.layers.iter().map(|layer| HiddenLayer { mode: None, ..layer.clone() });
             fix = fix.layers(layers.collect());
         }
         Some(finding.fix(fix))

@@ -75,8 +75,6 @@ pub struct Neighbours {
     pub explained: f64,
     /// The largest of several times with targets dealt out at random.
     pub by_chance: f64,
-    /// Share of rows that two thirds of their neighbours contradict with one voice, or that are far from the middle of theirs.
-    pub contradicted: f64,
 }
 
 impl DataFacts {
@@ -325,12 +323,12 @@ fn neighbours(table: &[f32], width: usize, target: &Target, rows: &[usize]) -> O
         })
         .collect();
     let of_row = |i: usize| rows[picked[i]];
-    let (explained, by_chance, contradicted) = match target {
+    let (explained, by_chance) = match target {
         Target::Values { data, width } if !is_binary(data, *width) => {
             let values: Vec<f64> = (0..count).map(|i| data[of_row(i) * width] as f64).collect();
             let explained = explained_of_numbers(&values, &nearest);
             let chance = (0..5).map(|k| explained_of_numbers(&dealt(&values, k), &nearest)).fold(f64::MIN, f64::max);
-            (explained, chance, far_off(&values, &nearest))
+            (explained, chance)
         }
         _ => {
             let classes: Vec<usize> = (0..count)
@@ -342,10 +340,10 @@ fn neighbours(table: &[f32], width: usize, target: &Target, rows: &[usize]) -> O
                 .collect();
             let explained = explained_of_classes(&classes, &nearest);
             let chance = (0..5).map(|k| explained_of_classes(&dealt(&classes, k), &nearest)).fold(f64::MIN, f64::max);
-            (explained, chance, contradicted(&classes, &nearest))
+            (explained, chance)
         }
     };
-    Some(Neighbours { explained, by_chance, contradicted })
+    Some(Neighbours { explained, by_chance })
 }
 
 fn explained_of_numbers(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
@@ -361,14 +359,6 @@ fn explained_of_numbers(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
     covariance / variance.max(1e-30)
 }
 
-/// Share of rows that are 4 times as far from the middle of their neighbours as is usual.
-fn far_off(values: &[f64], nearest: &[Vec<usize>]) -> f64 {
-    let middle = |near: &Vec<usize>| crate::evidence::dynamic::median(near.iter().map(|j| values[*j]).collect());
-    let away: Vec<f64> = values.iter().zip(nearest).map(|(v, near)| (v - middle(near)).abs()).collect();
-    let usual = crate::evidence::dynamic::median(away.clone());
-    away.iter().filter(|a| **a > 4.0 * usual).count() as f64 / away.len().max(1) as f64
-}
-
 /// How much more often a neighbour is of the same class than by chance.
 fn explained_of_classes(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
     let n = classes.len() as f64;
@@ -379,17 +369,6 @@ fn explained_of_classes(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
     classes.iter().for_each(|c| *counts.entry(*c).or_default() += 1.0);
     let chance: f64 = counts.values().map(|c| c / n * ((c - 1.0) / (n - 1.0))).sum();
     (agreement - chance) / (1.0 - chance).max(1e-9)
-}
-
-/// Rows whose neighbours have a class of their own: two thirds of them agree, and not with the row.
-fn contradicted(classes: &[usize], nearest: &[Vec<usize>]) -> f64 {
-    let most = classes.iter().max().map_or(0, |m| m + 1);
-    let against = nearest.iter().zip(classes).filter(|(near, own)| {
-        let mut votes = vec![0; most];
-        near.iter().for_each(|j| votes[classes[*j]] += 1);
-        votes.iter().enumerate().any(|(class, count)| class != **own && *count * 3 >= K * 2)
-    });
-    against.count() as f64 / classes.len().max(1) as f64
 }
 
 /// The same values in another order, the same order for the same `key`.
