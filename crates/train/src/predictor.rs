@@ -24,6 +24,8 @@ pub struct Predictor {
     memory: Memory,
     /// Of layers: eval, unless told.
     mode: Mode,
+    /// What the model is made of; in training mode layers count more than that.
+    tensors: Vec<String>,
     /// One per batch size met.
     batches: Vec<Batch>,
 }
@@ -39,7 +41,14 @@ struct Batch {
 impl Predictor {
     /// Weights are those of initialisation until set.
     pub fn new(model: Box<dyn Module>, row: RowShape, options: Options) -> Result<Predictor, TrainError> {
-        let mut predictor = Predictor { model, options, memory: Memory::new(0), mode: Mode::Eval, batches: Vec::new() };
+        let mut predictor = Predictor {
+            model,
+            options,
+            memory: Memory::new(0),
+            mode: Mode::Eval,
+            tensors: Vec::new(),
+            batches: Vec::new(),
+        };
         let width = row.elements();
         // two rows, so that every parameter is known: one alone has no variance
         predictor.batch(
@@ -51,6 +60,7 @@ impl Predictor {
                 }
             },
         )?;
+        predictor.tensors = predictor.memory.tensors();
         Ok(predictor)
     }
 
@@ -63,7 +73,7 @@ impl Predictor {
 
     /// Names of what the model is made of, as [`Memory::user_view`] knows them: parameters, and what layers keep beside them.
     pub fn parameters(&self) -> Vec<String> {
-        self.memory.tensors()
+        self.tensors.clone()
     }
 
     /// Names under which they are stored, some in pieces; the same while training.
