@@ -38,7 +38,7 @@ impl Share {
     /// Which of `count` things: less than 2³¹, and all of them in all parts together.
     #[inline(always)]
     pub fn of(self, count: usize) -> Range<usize> {
-        let until = |n: usize| (count * (n * self.each) >> 32).min(count);
+        let until = |n: usize| ((count * (n * self.each)) >> 32).min(count);
         until(self.n)..until(self.n + 1)
     }
 }

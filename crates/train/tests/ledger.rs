@@ -50,8 +50,8 @@ fn a_run_tells_where_its_time_went() {
     assert!(ledger.summary().contains("% steps"), "{}", ledger.summary());
     // the log has it, and it can be read again
     let log = std::fs::read_to_string(out.join("events.jsonl")).unwrap();
-    let lines = log.lines().filter(|line| line.contains("\"event\":\"ledger\""));
-    let last: Ledger = serde_json::from_str(lines.last().unwrap()).unwrap();
+    let mut lines = log.lines().filter(|line| line.contains("\"event\":\"ledger\""));
+    let last: Ledger = serde_json::from_str(lines.next_back().unwrap()).unwrap();
     assert_eq!(&last, ledger);
 }
 
