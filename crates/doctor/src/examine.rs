@@ -75,7 +75,7 @@ pub fn glance(problem: &Problem, wishes: &Wishes, settings: &Settings) -> Vec<Fi
     evidence.settings = Some(settings.clone());
     evidence.statics = Some(Statics::of(settings, &problem.train.form()));
     if let Some(train) = problem.train.resident() {
-        evidence.data = Some(facts(problem, train));
+        evidence.data = Some(facts(problem, train, false));
     }
     look(&evidence, &Options::default())
 }
@@ -118,7 +118,7 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
         evidence.missing.push("rows and steps: these rows cannot be held in memory as they are".to_owned());
         return;
     };
-    evidence.data = Some(facts(&problem, train));
+    evidence.data = Some(facts(&problem, train, true));
     let able = evidence.cannot_start.is_none() && steps;
     let Some(settings) = evidence.settings.clone().filter(|_| able) else { return };
     let subject = Subject {
@@ -137,13 +137,13 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
     }
 }
 
-fn facts(problem: &Problem, train: &citius_data::Dataset) -> DataFacts {
+fn facts(problem: &Problem, train: &citius_data::Dataset, thorough: bool) -> DataFacts {
     let names = match &problem.input {
         Input::Table { preparation } => preparation.feature_names(),
         Input::Images { .. } | Input::Rows(_) => Vec::new(),
     };
     let flat = matches!(problem.input, Input::Table { .. }) && !matches!(train.features, Features::I32 { .. });
-    let mut facts = DataFacts::of(train, problem.validation.as_ref(), &names, flat);
+    let mut facts = DataFacts::of(train, problem.validation.as_ref(), &names, flat, thorough);
     let dropped = problem.choices.iter().filter(|choice| choice.value.contains("the same value in all training rows"));
     facts.dropped = dropped.map(|choice| choice.value.clone()).collect();
     facts

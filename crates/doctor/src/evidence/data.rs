@@ -10,6 +10,8 @@ use crate::score::{is_binary, spread};
 /// Rows that are enough for moments and correlations; and for neighbours, each compared with each.
 const ENOUGH: usize = 4096;
 const NEIGHBOURS: usize = 1000;
+/// Elements of rows that are compared with those kept for validation in a few milliseconds.
+const QUICKLY_COMPARED: usize = 1 << 21;
 /// Columns compared with each other.
 const MOST_COLUMNS: usize = 128;
 /// Columns that distances are made of.
@@ -79,7 +81,15 @@ pub struct Neighbours {
 
 impl DataFacts {
     /// `names`: of the inputs, where they have any.
-    pub fn of(train: &Dataset, validation: Option<&Dataset>, names: &[String], flat: bool) -> DataFacts {
+    /// `thorough`: also what takes longer than a small training.
+    pub fn of(
+        train: &Dataset,
+        validation: Option<&Dataset>,
+        names: &[String],
+        flat: bool,
+        thorough: bool,
+    ) -> DataFacts {
+        let quick = thorough || train.rows * train.width() <= QUICKLY_COMPARED;
         let step = train.rows.div_ceil(ENOUGH).max(1);
         let rows: Vec<usize> = (0..train.rows).step_by(step).collect();
         let width = train.width().max(1);
@@ -92,7 +102,7 @@ impl DataFacts {
             mean: all.mean,
             std: all.std,
             target,
-            shared_rows: validation.map_or(0.0, |v| shared(train, v)),
+            shared_rows: validation.filter(|_| quick).map_or(0.0, |v| shared(train, v)),
             ..DataFacts::default()
         };
         let Some(table) = table else { return facts };
@@ -104,7 +114,9 @@ impl DataFacts {
                 fact.std = deviation(train, c);
             }
         }
-        facts.neighbours = neighbours(&table, width, &train.target, &rows);
+        if thorough {
+            facts.neighbours = neighbours(&table, width, &train.target, &rows);
+        }
         facts
     }
 
