@@ -19,7 +19,7 @@ impl Check for TooSmall {
     }
 
     fn threshold(&self) -> &'static str {
-        "A network of fewer than 16 units in some layer, or of none, leaves more than 1.4 times the error on training rows that one of 64-64 does in as many steps."
+        "A network of fewer than 16 units in some layer, of one hidden layer below 64, or of none, leaves more than 1.4 times the error on training rows that one of 64-64 does in as many steps."
     }
 
     fn explains(&self) -> &'static [&'static str] {
@@ -35,7 +35,8 @@ impl TooSmall {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let narrow = s.hidden.iter().copied().min().unwrap_or(0);
-        if s.network != Network::Mlp || narrow >= 16 {
+        let shallow = s.hidden.len() == 1 && narrow < 64;
+        if s.network != Network::Mlp || (narrow >= 16 && !shallow) {
             return None;
         }
         let error = d.median(|run| end(&run.points, |p| p.train.error));
