@@ -67,7 +67,7 @@ def architectures():
         run_sized("vgg", "vgg", VGG, Vgg(**VGG), lambda: square_batch(2, 5)),
         run_sized("resnet", "resnet", RESNET, resnet(RESNET), lambda: square_batch(1, 16, rows=6), lr=2e-3),
         run_sized("table", "table-net", table, TableNet(**table), table_batch, loss="mse"),
-        run_sized("resnet-9", "resnet-9", RESNET9, ResNet9(**RESNET9), lambda: square_batch(2, 9), lr=2e-3),
+        run_sized("resnet-9", "resnet-9", RESNET9, ResNet9(**RESNET9), lambda: square_batch(2, 16, rows=8), lr=2e-3),
         run_sized("nlinear", "nlinear", NLINEAR, NLinear(**NLINEAR), series_batch, loss="mse"),
     ]
 
