@@ -15,7 +15,8 @@ fn told(name: &str) -> Vec<&'static str> {
     let mut wishes = Wishes::read(&folder().join(format!("{name}.toml"))).unwrap();
     wishes.source = wishes.source.map(|path| folder().join("data").join(path.file_name().unwrap()));
     let cpu = citius_cpu::Options { threads: 1, ..citius_cpu::Options::default() };
-    let options = Options { look: Duration::from_millis(1500), ask: Duration::from_secs(3), cpu, ..Options::default() };
+    let options =
+        Options { look: Duration::from_millis(1500), ask: Duration::from_secs(15), cpu, ..Options::default() };
     let found = examine(&wishes, &options);
     let told = found.serious().map(|finding| finding.cause).collect();
     println!("{name}: {told:?}, {:.1} s", found.seconds);
