@@ -34,12 +34,6 @@ impl Check for AdamEpsilon {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl AdamEpsilon {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let s = e.settings.as_ref()?;
         let eps = match &s.optimizer {

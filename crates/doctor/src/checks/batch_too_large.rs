@@ -24,12 +24,6 @@ impl Check for BatchTooLarge {
         &["too-few-epochs", "learning-rate-too-low", "no-momentum"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl BatchTooLarge {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let rows = e.data.as_ref()?.rows;

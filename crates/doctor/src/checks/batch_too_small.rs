@@ -23,12 +23,6 @@ impl Check for BatchTooSmall {
         &["no-schedule", "learning-rate-too-high"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl BatchTooSmall {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let rows = e.data.as_ref()?.rows;

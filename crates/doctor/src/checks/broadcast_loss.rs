@@ -20,37 +20,9 @@ impl Check for BroadcastLoss {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &[
-            "learning-rate-too-high",
-            "learning-rate-too-low",
-            "dead-units",
-            "saturated-units",
-            "vanishing-gradients",
-            "exploding-gradients",
-            "non-finite",
-            "too-small",
-            "too-deep",
-            "no-momentum",
-            "batch-too-small",
-            "batch-too-large",
-            "too-few-epochs",
-            "no-schedule",
-            "adam-epsilon",
-            "overfitting",
-            "no-early-stop",
-            "class-imbalance",
-            "label-noise",
-            "unrelated-labels",
-            "regularisation-too-strong",
-        ]
+        super::OF_LEARNING_NOTHING
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl BroadcastLoss {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let s = e.settings.as_ref()?;
         if !s.details.broadcast {

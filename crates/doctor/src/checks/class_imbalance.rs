@@ -25,12 +25,6 @@ impl Check for ClassImbalance {
         &["too-small", "batch-too-small"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl ClassImbalance {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d, data) = (e.settings.as_ref()?, e.dynamic.as_ref()?, e.data.as_ref()?);
         let counts: Vec<f64> = data.target.classes.iter().map(|c| *c as f64).filter(|c| *c > 0.0).collect();

@@ -19,12 +19,6 @@ impl Check for ConstantColumn {
         "An input has one value in all rows."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl ConstantColumn {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         let seen: Vec<&str> = data.columns.iter().filter(|c| c.std == 0.0).map(|c| c.name.as_str()).collect();

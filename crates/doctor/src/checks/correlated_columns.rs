@@ -19,12 +19,6 @@ impl Check for CorrelatedColumns {
         "Two columns of numbers correlate at 0.995 and more: along the direction in which they differ the loss is 400 times as flat."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl CorrelatedColumns {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         let strong = |(a, b, r): &&(usize, usize, f64)| {

@@ -25,12 +25,6 @@ impl Check for DeadUnits {
         &["vanishing-gradients", "too-small", "learning-rate-too-low"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl DeadUnits {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let layers = d.runs.first()?.units.len();

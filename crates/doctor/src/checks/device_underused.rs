@@ -21,12 +21,6 @@ impl Check for DeviceUnderused {
         "A row takes at least 0.3 less time in batches of four times the rows, beyond doubt; a note on a processor, where small batches learn more from each row."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl DeviceUnderused {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref()?;
         let larger = 4 * speed.otherwise.batch;

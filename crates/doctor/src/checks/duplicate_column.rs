@@ -23,12 +23,6 @@ impl Check for DuplicateColumn {
         &["correlated-columns"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl DuplicateColumn {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         let twins: Vec<_> = data.columns.iter().filter(|c| c.same_as.is_some() && c.values > 2).collect();

@@ -24,12 +24,6 @@ impl Check for ExplodingGradients {
         &["non-finite"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl ExplodingGradients {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         if s.clip.is_some() {

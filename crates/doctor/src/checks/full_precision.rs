@@ -21,12 +21,6 @@ impl Check for FullPrecision {
         "Large products in bf16 save at least a fifth of the time, beyond doubt; a note on a processor, where few networks are so large."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl FullPrecision {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref()?;
         let other = speed.gain(What::Precision(Precision::Bf16)).filter(|other| other.high < 0.8)?;

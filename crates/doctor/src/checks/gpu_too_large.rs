@@ -24,12 +24,6 @@ impl Check for GpuTooLarge {
     fn explains(&self) -> &'static [&'static str] {
         &["device-underused", "unpinned-copy", "moved-every-epoch"]
     }
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl GpuTooLarge {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.on_gpu)?;
         let other = speed.gain(What::Processor)?;

@@ -42,12 +42,6 @@ impl Check for InitTooLarge {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl InitTooLarge {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, run) = (e.settings.as_ref()?, e.dynamic.as_ref()?.runs.first()?);
         if e.wishes.weights.is_some() {

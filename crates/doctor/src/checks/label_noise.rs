@@ -23,12 +23,6 @@ impl Check for LabelNoise {
         &["overfitting", "no-early-stop", "too-small", "batch-too-small", "no-schedule"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl LabelNoise {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (data, d) = (e.data.as_ref()?, e.dynamic.as_ref()?);
         // numbers with heavy tails, and two classes that overlap, look the same as wrong labels

@@ -26,12 +26,6 @@ impl Check for Leakage {
         &["too-small", "learning-rate-too-low", "overfitting", "label-noise", "too-few-epochs", "duplicate-column"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl Leakage {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         let column = data.columns.iter().find(|c| c.with_target.abs() > 0.995 && c.values > 1);

@@ -41,12 +41,6 @@ impl Check for LearningRateTooHigh {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl LearningRateTooHigh {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let largest = d.median(|run| run.layers.iter().map(|l| l.update.max(l.late_update)).fold(0.0, f64::max));

@@ -36,12 +36,6 @@ impl Check for LearningRateTooLow {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl LearningRateTooLow {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         if d.runs.iter().any(|run| run.diverged.is_some()) {

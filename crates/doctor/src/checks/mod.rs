@@ -78,8 +78,40 @@ pub trait Check: Sync {
     }
 
     /// What it finds; nothing is the usual answer.
-    fn look(&self, evidence: &Evidence) -> Vec<Finding>;
+    fn find(&self, _: &Evidence) -> Option<Finding> {
+        None
+    }
+
+    /// The same for those that may find several.
+    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
+        self.find(evidence).into_iter().collect()
+    }
 }
+
+/// Consequences of whatever keeps a network from learning anything.
+pub(crate) const OF_LEARNING_NOTHING: &[&str] = &[
+    "learning-rate-too-high",
+    "learning-rate-too-low",
+    "dead-units",
+    "saturated-units",
+    "vanishing-gradients",
+    "exploding-gradients",
+    "non-finite",
+    "too-small",
+    "too-deep",
+    "no-momentum",
+    "batch-too-small",
+    "batch-too-large",
+    "too-few-epochs",
+    "no-schedule",
+    "adam-epsilon",
+    "overfitting",
+    "no-early-stop",
+    "class-imbalance",
+    "label-noise",
+    "unrelated-labels",
+    "regularisation-too-strong",
+];
 
 /// All checks, causes before their consequences: of two findings as grave, the earlier one is told first.
 pub const ALL: &[&dyn Check] = &[

@@ -21,15 +21,6 @@ impl Check for MovedEveryEpoch {
         "A loader brings rows to a GPU in every epoch that would fit into half a gigabyte, and the copy saves time if it is left out."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-/// Bytes that any GPU has room for.
-const FITS: f64 = (512 << 20) as f64;
-
-impl MovedEveryEpoch {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.on_gpu && speed.loaded && speed.bytes < FITS)?;
         let epochs = e.settings.as_ref()?.epochs;
@@ -49,3 +40,6 @@ impl MovedEveryEpoch {
         Some(Finding { cost: Some(bound.saves), ..finding }.fix(fix))
     }
 }
+
+/// Bytes that any GPU has room for.
+const FITS: f64 = (512 << 20) as f64;

@@ -19,12 +19,6 @@ impl Check for NoEarlyStop {
         "Nothing stops the run early, its best error on unseen rows was in the first 60%, and its last is 1.15 times that."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl NoEarlyStop {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         if !d.whole || s.patience.is_some() {

@@ -26,12 +26,6 @@ impl Check for NoMomentum {
         &["too-few-epochs", "batch-too-large", "learning-rate-too-low"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl NoMomentum {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let OptimizerConfig::Sgd(sgd) = &s.optimizer else { return None };

@@ -21,12 +21,6 @@ impl Check for NoSchedule {
         "A constant rate, a loss that has stopped falling, and a rate that decays to 0 leaves less than 0.7 of the loss in as many steps."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl NoSchedule {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         if s.schedule != ScheduleConfig::Constant || !d.whole || s.average.is_some() || s.swa.is_some() {

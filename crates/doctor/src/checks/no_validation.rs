@@ -23,12 +23,6 @@ impl Check for NoValidation {
         &["no-early-stop"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl NoValidation {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         if data.validation_rows > 0 {

@@ -19,12 +19,6 @@ impl Check for NonFinite {
         "A value of the step is not finite: nothing after it means anything."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl NonFinite {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let lost: Vec<_> = d.runs.iter().filter_map(|run| run.diverged.as_ref()).collect();

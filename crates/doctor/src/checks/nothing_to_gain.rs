@@ -21,12 +21,6 @@ impl Check for NothingToGain {
         "Steps take no more than 1.25 times what their FLOPs and bytes take at the machine's ceilings."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl NothingToGain {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.otherwise.verdict == Verdict::NothingLeftToGain)?;
         let near = speed.otherwise.roofline?;

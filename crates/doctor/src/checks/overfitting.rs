@@ -20,12 +20,6 @@ impl Check for Overfitting {
         "The error on unseen rows is more than 2.5 times that on training rows and rises by a tenth from its best, or is a constant's, with nothing to hold it back."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl Overfitting {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let (best, at, last) = super::unseen(d)?;

@@ -22,12 +22,6 @@ impl Check for OversubscribedLoader {
     fn explains(&self) -> &'static [&'static str] {
         &["starved-loader", "repeated-work"]
     }
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl OversubscribedLoader {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.loaded)?;
         let now = speed.workers.filter(|now| *now > speed.cores)?;

@@ -34,12 +34,6 @@ impl Check for RegularisationTooStrong {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl RegularisationTooStrong {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let s = e.settings.as_ref()?;
         let layers = s.details.layers.iter().filter_map(|layer| layer.dropout).fold(0.0, f64::max);

@@ -21,15 +21,6 @@ impl Check for RepeatedWork {
         "Rows are the same in every epoch, all of them would fit into memory, and loading them costs at least a tenth of the time."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-/// Bytes that a machine has room for.
-const FITS: f64 = (1u64 << 30) as f64;
-
-impl RepeatedWork {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.loaded && speed.bytes < FITS)?;
         let epochs = e.settings.as_ref()?.epochs;
@@ -52,3 +43,6 @@ impl RepeatedWork {
         Some(Finding { cost: Some(saves), ..finding }.fix(fix))
     }
 }
+
+/// Bytes that a machine has room for.
+const FITS: f64 = (1u64 << 30) as f64;

@@ -26,12 +26,6 @@ impl Check for SaturatedUnits {
         &["vanishing-gradients", "too-small", "learning-rate-too-low", "too-deep"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl SaturatedUnits {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, run) = (e.settings.as_ref()?, e.dynamic.as_ref()?.runs.first()?);
         let worst = run.units.iter().max_by(|a, b| a.limit.max(a.late_limit).total_cmp(&b.limit.max(b.late_limit)))?;

@@ -24,12 +24,6 @@ impl Check for StarvedLoader {
     fn explains(&self) -> &'static [&'static str] {
         &["repeated-work", "disk-bound"]
     }
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl StarvedLoader {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.loaded)?;
         let cached = speed.gain(What::CachedBatch)?;

@@ -34,12 +34,6 @@ impl Check for SummedLoss {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl SummedLoss {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let s = e.settings.as_ref()?;
         if s.details.reduction != Reduction::Sum {

@@ -47,12 +47,6 @@ impl Check for SymmetricInit {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl SymmetricInit {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, run) = (e.settings.as_ref()?, e.dynamic.as_ref()?.runs.first()?);
         // the last layer may start at 0: its units are told apart by their targets

@@ -25,12 +25,6 @@ impl Check for TooDeep {
         &["learning-rate-too-low", "too-small", "too-few-epochs", "dead-units", "vanishing-gradients", "no-momentum"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl TooDeep {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d, statics) = (e.settings.as_ref()?, e.dynamic.as_ref()?, e.statics.as_ref()?);
         let plain = s.details.layers.iter().all(|l| !l.residual && l.norm.is_none());

@@ -20,12 +20,6 @@ impl Check for TooFewEpochs {
         "The number of epochs was given, and four times as many leave less than 3/4 of the error on rows that were not trained on."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl TooFewEpochs {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         e.wishes.epochs?;

@@ -19,15 +19,6 @@ impl Check for TooMuchLogging {
         "Of a run of five seconds and more, checkpoints took more than a tenth, or judging more than a third and more than the steps."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-/// Seconds of a run that is worth a word.
-const LONG: f64 = 5.0;
-
-impl TooMuchLogging {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let run = e.speed.as_ref()?.run.as_ref().filter(|run| run.seconds >= LONG)?;
         let (saving, judging, steps) = (run.parts.checkpoint, run.parts.metrics, run.parts.of_steps());
@@ -47,3 +38,6 @@ impl TooMuchLogging {
         Some(Finding { cost: Some(cost), ..finding })
     }
 }
+
+/// Seconds of a run that is worth a word.
+const LONG: f64 = 5.0;

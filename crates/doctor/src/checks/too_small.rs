@@ -26,12 +26,6 @@ impl Check for TooSmall {
         &["learning-rate-too-low", "too-few-epochs", "no-momentum", "batch-too-large", "dead-units"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl TooSmall {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let narrow = s.hidden.iter().copied().min().unwrap_or(0);

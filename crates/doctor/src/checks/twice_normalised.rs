@@ -52,12 +52,6 @@ impl Check for TwiceNormalised {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl TwiceNormalised {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         let prepare = e.wishes.prepare.clone().unwrap_or_default();

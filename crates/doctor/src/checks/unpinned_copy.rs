@@ -22,12 +22,6 @@ impl Check for UnpinnedCopy {
         "On a GPU, with the batch there already steps take at least a tenth less than with the batch at hand, beyond doubt."
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl UnpinnedCopy {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.on_gpu)?;
         let (cached, bound) = (speed.find(What::CachedBatch)?, speed.gain(What::NoCopy)?);

@@ -39,12 +39,6 @@ impl Check for UnrelatedLabels {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl UnrelatedLabels {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (data, d) = (e.data.as_ref()?, e.dynamic.as_ref()?);
         let near = data.neighbours?;

@@ -49,12 +49,6 @@ impl Check for UnscaledFeatures {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl UnscaledFeatures {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
         let size = |c: &crate::evidence::data::ColumnFact| (c.mean * c.mean + c.std * c.std).sqrt();

@@ -46,12 +46,6 @@ impl Check for UnscaledTarget {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl UnscaledTarget {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         if e.task != Some(Task::Regression) {
             return None;

@@ -25,12 +25,6 @@ impl Check for VanishingGradients {
         &["learning-rate-too-low", "too-deep", "too-small", "too-few-epochs", "no-momentum"]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl VanishingGradients {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let (s, d) = (e.settings.as_ref()?, e.dynamic.as_ref()?);
         let bounded = |op: &str| op == "sigmoid" || op == "tanh";

@@ -52,12 +52,6 @@ impl Check for WrongLoss {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl WrongLoss {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let task = e.task?;
         let loss = e.settings.as_ref().map(|s| &s.loss).or(e.wishes.loss.as_ref())?;

@@ -34,12 +34,6 @@ impl Check for WrongMode {
         ]
     }
 
-    fn look(&self, evidence: &Evidence) -> Vec<Finding> {
-        self.find(evidence).into_iter().collect()
-    }
-}
-
-impl WrongMode {
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let s = e.settings.as_ref()?;
         let d = &s.details;
