@@ -7,10 +7,14 @@ use std::ops::Range;
 #[inline(always)]
 pub(crate) fn prefetch(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes + 63).step_by(64) {
+    {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: the instruction is part of every x86-64 and faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(line) as *const i8) };
+        // one that is not needed would take the place of one that is
+        let before = start as usize % 64;
+        for line in (0..before + bytes).step_by(64) {
+            // SAFETY: the instruction is part of every x86-64 and faults nowhere.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_sub(before).wrapping_add(line) as *const i8) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (start, bytes);

@@ -17,6 +17,9 @@ const TINY: usize = 12;
 /// Fewer rows than this are tiny.
 const FEW: u32 = 64;
 
+/// Rows drawn together: as many as a small batch has, so that loops of a known length remain, without a rest.
+const LANES: usize = 32;
+
 /// A permutation of `0..n`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
@@ -92,19 +95,34 @@ impl Order {
     /// Positions `start..start + out.len()`, all below `n`.
     #[inline(always)]
     fn fill_run<const ROUNDS: usize>(&self, start: u32, out: &mut [u32]) {
-        let mut beyond = 0;
-        for (offset, row) in out.iter_mut().enumerate() {
-            *row = self.permute::<ROUNDS>(start.wrapping_add(offset as u32));
-            beyond |= (*row >= self.n) as u32;
-        }
-        if beyond != 0 {
-            for row in out {
-                // Along the cycle until back below `n`: it began there, so it comes back.
-                while *row >= self.n {
-                    *row = self.permute::<ROUNDS>(*row);
-                }
+        for (chunk, at) in out.chunks_mut(LANES).zip((start..).step_by(LANES)) {
+            let rows = self.rows_from::<ROUNDS>(at);
+            match <&mut [u32; LANES]>::try_from(&mut *chunk) {
+                Ok(whole) => *whole = rows,
+                Err(_) => chunk.copy_from_slice(&rows[..chunk.len()]),
             }
         }
+    }
+
+    /// The rows at `LANES` positions; those beyond the end are any rows.
+    #[inline(always)]
+    fn rows_from<const ROUNDS: usize>(&self, start: u32) -> [u32; LANES] {
+        let last = self.n - 1;
+        let (mut rows, mut beyond) = ([0; LANES], 0);
+        for (row, offset) in rows.iter_mut().zip(0..) {
+            *row = self.permute::<ROUNDS>(start.wrapping_add(offset).min(last));
+            beyond |= (*row > last) as u32;
+        }
+        // Along the cycle until back below `n`: it began there, so it comes back.
+        while beyond != 0 {
+            beyond = 0;
+            for row in &mut rows {
+                let on = self.permute::<ROUNDS>(*row);
+                *row = if *row > last { on } else { *row };
+                beyond |= (*row > last) as u32;
+            }
+        }
+        rows
     }
 
     /// The network on `0..blocks · 2^low_bits`.
@@ -113,7 +131,7 @@ impl Order {
         let mask = (1u32 << self.low_bits) - 1;
         let (mut hi, mut lo) = (x >> self.low_bits, x & mask);
         for keys in &self.keys[..ROUNDS] {
-            hi += keys.high.below(lo, self.blocks); // both < blocks ≤ 2¹⁷: no overflow
+            hi += keys.high.below(lo, self.blocks); // both < blocks ≤ 2¹⁶: no overflow
             hi = hi.min(hi.wrapping_sub(self.blocks)); // mod blocks
             lo ^= keys.low.hash(hi) >> 16 >> (16 - self.low_bits); // the top low_bits ≤ 16 bits
         }
@@ -157,9 +175,11 @@ impl Key {
         x.wrapping_mul(self.multiply).wrapping_add(self.add)
     }
 
+    /// `⌊hash(x) · bound / 2³²⌋` for a bound of at most 2¹⁶: in halves, as vectors have no 64-bit products of all their lanes.
     #[inline(always)]
     fn below(self, x: u32, bound: u32) -> u32 {
-        ((self.hash(x) as u64 * bound as u64) >> 32) as u32
+        let hash = self.hash(x);
+        ((hash >> 16) * bound + ((hash & 0xffff) * bound >> 16)) >> 16
     }
 }
 
