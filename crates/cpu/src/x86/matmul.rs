@@ -3,7 +3,7 @@
 //! stored.
 
 use citius_graph::DType;
-use citius_plan::{Instr, Matmul, Var};
+use citius_plan::{Instr, Matmul, Operand, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
@@ -43,7 +43,7 @@ impl MatmulKernel {
         MatmulKernel::with(work, in_place, FMA231)
     }
 
-    /// Every element of both sides is a pair of bfloat16.
+    /// Every element of both sides is a pair of bfloat16, and panels of the right side are stored from end to end, as wide as tiles.
     pub fn of_pairs(work: &Matmul) -> Option<MatmulKernel> {
         MatmulKernel::with(work, None, DOT_PAIRS).filter(|_| work.n > 1)
     }
@@ -80,6 +80,8 @@ impl MatmulKernel {
                     continue;
                 }
                 let mut asm = Asm::default();
+                let packed = (!multiply.is(FMA231)).then(|| in_panels(work, width));
+                let work = packed.as_ref().unwrap_or(work);
                 let made = if dots {
                     generate_dots(&mut asm, work, height)
                 } else {
@@ -125,6 +127,11 @@ impl MatmulKernel {
         let entry = self.entries[(rows != self.rows) as usize][(cols != self.cols) as usize];
         entry(a, b, table.as_ptr(), bands, 4 * along)
     }
+}
+
+/// The product with rows of the right side one after the other.
+fn in_panels(work: &Matmul, width: usize) -> Matmul {
+    Matmul { b: Operand { row: width, ..work.b.clone() }, ..work.clone() }
 }
 
 /// Rows and columns of a tile: as many accumulators as the epilogue leaves room for, in a shape that divides the result well.
