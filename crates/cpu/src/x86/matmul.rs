@@ -33,6 +33,8 @@ pub(super) const SAVED: [Gpr; 6] = [R12, R13, R14, R15, Rbx, Rbp];
 const UNROLL: usize = 4;
 /// Sums no longer than this have no inner loop.
 const SHORT: usize = 12;
+/// Elements of a result that do not stay in the second-level cache of a core.
+const FAR_OPERANDS: usize = 1 << 18;
 /// Mask of the last, partial vector of k in [`dots`].
 const K_TAIL: u8 = 3;
 
@@ -325,6 +327,7 @@ fn generate_tile(
         Some(Side::Rows) => along(address(i), k),
         Some(Side::Columns) => along(address(0), i),
     };
+    ask_for_operands(asm, work, rows, wide);
     if let Some((Odd::AlongK, apart)) = odd {
         Odd::sum_along_k(asm, work, rows, apart, left);
     }
@@ -431,6 +434,18 @@ fn generate_tile(
         }
     }
     Ok(moved)
+}
+
+/// Epilogue operands of a large product are not near: their rows lie far apart, and nobody else asks for them ahead of time.
+fn ask_for_operands(asm: &mut Asm, work: &Matmul, rows: usize, wide: usize) {
+    if work.m * work.n < FAR_OPERANDS || work.k < SHORT {
+        return;
+    }
+    for (o, &base) in work.operands.iter().zip(&POINTERS).filter(|(o, _)| o.row > 0 && o.col == 1) {
+        for (i, j) in (0..rows).flat_map(|i| (0..wide).map(move |j| (i, j))) {
+            asm.prefetch(Mem::at(base, ((i * o.row + j * LANES) * 4) as i32));
+        }
+    }
 }
 
 /// Constants of the epilogue go into registers once per tile, if there are enough beside what it needs. Returns where each is,
