@@ -8,10 +8,10 @@ use citius_plan::{Buffer, BufferId, Call, Cost, Instr, Loop, Matmul, Nest, Opera
 
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::{FEW, PANEL, Sides};
+use crate::kernels::{FEW, PANEL, Sides, listed};
 
-/// Arithmetic from which a product gains, beside what pays for packing.
-pub const LARGE_PRODUCT: usize = 8 << 20;
+/// Arithmetic from which a product gains, beside what pays for packing: ten microseconds of a core, where a wave more costs one.
+pub const LARGE_PRODUCT: usize = 2 << 20;
 /// Operations that have to become faster to pay for packing one number: it takes a quarter of a nanosecond, and an operation
 /// takes 1/110 of one in 32 bits, 1/200 in 16 (Zen 4).
 const PACKING: usize = 64;
@@ -59,12 +59,33 @@ pub fn has_halves() -> bool {
     }
 }
 
+/// A plan as a processor runs it in bfloat16.
+pub struct Halved {
+    pub plan: Plan,
+    /// Products in bfloat16, and their operations.
+    pub products: usize,
+    pub flops: usize,
+}
+
+/// The same plan where nothing gains, or the processor has no such instructions.
+pub fn halved(plan: Plan) -> Halved {
+    let (plan, halves) = halve_products(plan, Isa::detect(), LARGE_PRODUCT);
+    let flops = halves.products.keys().map(|&call| plan.calls[call].cost.flops).sum();
+    Halved { products: halves.products.len(), flops, plan }
+}
+
 /// The plan with products in pairs that do at least `from` operations more than pay for packing.
 pub fn halve_products(plan: Plan, isa: Isa, from: usize) -> (Plan, Halves) {
     if isa != Isa::Avx512 || !has_halves() {
         return (plan, Halves::default());
     }
-    let chosen: Vec<Option<Chosen>> = plan.calls.iter().map(|call| Chosen::of(call, &plan, isa, from)).collect();
+    #[cfg(target_arch = "x86_64")]
+    let listed = listed(&plan, isa);
+    #[cfg(not(target_arch = "x86_64"))]
+    let listed = vec![];
+    let suits = |call: &Call| !call.work.touches().0.iter().any(|id| listed.contains(id));
+    let choose = |call: &Call| Chosen::of(call, &plan, isa, from).filter(|_| suits(call));
+    let chosen: Vec<Option<Chosen>> = plan.calls.iter().map(choose).collect();
     if chosen.iter().all(Option::is_none) {
         return (plan, Halves::default());
     }
@@ -146,6 +167,7 @@ impl Chosen {
         #[cfg(target_arch = "x86_64")]
         if let Some(sides) = Sides::of(m, plan, isa)
             && sides.kept < FEW
+            && sides.n >= PANEL
             && gains(sides.n)
         {
             return Some(Chosen { product: Product::Skipping(sides), panel: PANEL });

@@ -67,6 +67,12 @@ pub type Found = Vec<(citius_plan::BufferId, std::sync::Arc<nonzeros::Nonzeros>)
 #[cfg(not(target_arch = "x86_64"))]
 pub type Found = ();
 
+/// Buffers whose zeros are listed as they enter: products leave them out already.
+#[cfg(target_arch = "x86_64")]
+pub fn listed(plan: &Plan, isa: Isa) -> Vec<citius_plan::BufferId> {
+    nonzeros::Nonzeros::find(plan, isa).into_iter().map(|found| found.0).collect()
+}
+
 /// The calls of a plan as tasks.
 pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves) -> Vec<Task> {
     #[cfg(target_arch = "x86_64")]
