@@ -15,6 +15,8 @@ pub const LARGE_PRODUCT: usize = 2 << 20;
 /// Operations that have to become faster to pay for packing one number: it takes a quarter of a nanosecond, and an operation
 /// takes 1/110 of one in 32 bits, 1/200 in 16 (Zen 4).
 const PACKING: usize = 64;
+/// Shorter sums take less time than storing them.
+const SHORTEST_SUM: usize = 32;
 
 /// Which calls of a plan are not what they look like.
 #[derive(Default)]
@@ -159,9 +161,10 @@ impl Chosen {
     fn of(call: &Call, plan: &Plan, isa: Isa, from: usize) -> Option<Chosen> {
         let Work::Matmul(m) = &call.work else { return None };
         let plain = m.outer.is_empty() && m.deep.is_empty() && m.a.dtype == DType::F32 && m.b.dtype == DType::F32;
-        let neighbours = (m.a.col == 1 || m.a.row == 1) && m.b.col == 1 && m.k > 1;
+        let neighbours = (m.a.col == 1 || m.a.row == 1) && m.b.col == 1;
+        let long = m.k > 1 && m.k >= SHORTEST_SUM.min(from);
         let gains = |packed: usize| 2 * m.m * m.n * m.k >= from + PACKING.min(from) * m.k * packed;
-        if !plain || !neighbours {
+        if !plain || !neighbours || !long {
             return None;
         }
         #[cfg(target_arch = "x86_64")]
