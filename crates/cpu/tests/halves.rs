@@ -238,3 +238,28 @@ fn without_the_instructions_nothing_changes() {
         assert_eq!(whole == halves, !has, "{isa}");
     }
 }
+
+/// A small batch that several threads read is brought to each of them: products of packed sides stay what they are.
+#[test]
+fn a_batch_that_each_thread_has_may_meet_a_product() {
+    if !has_halves() {
+        return;
+    }
+    let g = Graph::new();
+    let (a, b) = (g.input("a", &[64, 256]), g.input("b", &[256, 128]));
+    let rows = g.input_of("rows", &[64], DType::I32);
+    let y = g.input("y", &[100, 128]).gather_rows(&rows);
+    g.output("apart", &((a.matmul(&g.input("w", &[256, 256])) * 0.1).tanh().matmul(&b) - y));
+    let plan = citius_plan::compile(&g).unwrap();
+    let (a, w) = (numbers(1, 64 * 256), numbers(4, 256 * 256));
+    let (b, y) = (numbers(2, 256 * 128), numbers(3, 100 * 128));
+    let rows: Vec<i32> = (0..64).map(|i| (i * 37) % 100).collect();
+    let inputs = Inputs::new().f32("a", &a).f32("w", &w).f32("b", &b).f32("y", &y).i32("rows", &rows);
+    let (found, plan) = run_halved(&plan, &inputs, 2);
+    assert_eq!(halved(&plan), 2, "{plan}");
+    let whole = run(citius_plan::compile(&g).unwrap(), &inputs, 1, Options { threads: 1, ..Options::default() }).0;
+    let square = |(x, y): (&f32, &f32)| (x - y) * (x - y);
+    let apart: f32 = whole[0][0].iter().zip(&found[1][0]).map(square).sum();
+    let length: f32 = whole[0][0].iter().map(|x| x * x).sum();
+    assert!(apart.sqrt() < 0.02 * length.sqrt(), "{apart} of {length}");
+}

@@ -128,6 +128,11 @@ impl MatmulTask {
     }
 
     #[cfg(target_arch = "x86_64")]
+    pub fn is_of_pairs(&self) -> bool {
+        self.pairs
+    }
+
+    #[cfg(target_arch = "x86_64")]
     pub fn sparse(&self) -> Option<&Sparse> {
         self.sparse.as_deref()
     }
