@@ -2,7 +2,7 @@
 
 use citius_cuda::{Chip, CudaError, Dump, Team};
 use citius_nn::Module;
-use citius_plan::Plan;
+use citius_plan::{Plan, Work};
 use citius_train::{Arrival, Device, Precision, TrainError, Training, count, plan_step};
 use clap::Args;
 
@@ -20,6 +20,7 @@ pub struct PlanArgs {
 const EXAMPLES: &str = "Examples:
   citius plan
   citius plan houses.csv --target price --hidden 256,256 --batch-size 128
+  citius plan --precision bf16                      which products a processor does in 16 bits
   citius plan --device cuda                         and how a GPU runs it; works without one";
 
 pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
@@ -41,7 +42,15 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     for warning in &plan.warnings {
         line(Sink::Stdout, &format!("warning: {warning}"));
     }
+    let (plan, halves) = match (device, precision) {
+        (Device::Cpu, Some(Precision::Bf16)) => in_halves(plan),
+        _ => (plan, None),
+    };
     line(Sink::Stdout, plan.to_string().trim_end());
+    if let Some(halves) = halves {
+        line(Sink::Stdout, "");
+        line(Sink::Stdout, &halves);
+    }
     if let Device::Cuda(index) = device {
         let (name, chip) = gpu(index)?;
         line(Sink::Stdout, "");
@@ -51,6 +60,24 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
         line(Sink::Stdout, &on_a_gpu(&plan, chip, precision));
     }
     Ok(Done::Well)
+}
+
+/// The plan as the processor runs it in bfloat16, and what that means.
+fn in_halves(plan: Plan) -> (Plan, Option<String>) {
+    if !citius_cpu::has_halves() {
+        let text = "bf16: this processor has no AVX512-BF16, so everything is computed in 32 bits";
+        return (plan, Some(text.into()));
+    }
+    let all = plan.calls.iter().filter(|call| matches!(call.work, Work::Matmul(_))).count();
+    let flops = plan.total().flops.max(1);
+    let halved = citius_cpu::halved(plan);
+    let share = 100.0 * halved.flops as f64 / flops as f64;
+    let text = format!(
+        "bf16: {} of {all} products, {share:.0}% of the arithmetic, in 16 bits with sums in 32; for the others rounding and packing \
+         would cost more than it saves",
+        halved.products
+    );
+    (halved.plan, Some(text))
 }
 
 /// Of an H200.

@@ -193,11 +193,11 @@ fn bytes(plan: &Plan, id: BufferId) -> usize {
     buffer.shape.elements() * buffer.dtype.bytes()
 }
 
-/// A product that reads its operands as they are: none that walks lists made elsewhere.
+/// A product that reads its operands as they are: none that walks lists made elsewhere, or whose sides are packed.
 fn is_dense(task: &Task) -> bool {
     match task {
         #[cfg(target_arch = "x86_64")]
-        Task::Matmul(product) => product.sparse().is_none(),
+        Task::Matmul(product) => product.sparse().is_none() && !product.is_of_pairs(),
         #[cfg(not(target_arch = "x86_64"))]
         Task::Matmul(_) => true,
         _ => false,

@@ -22,7 +22,7 @@ mod widest;
 mod x86;
 
 pub use executable::{CpuError, Executable, Options};
-pub use halves::{LARGE_PRODUCT, has_halves};
+pub use halves::{Halved, LARGE_PRODUCT, halved, has_halves};
 pub use isa::Isa;
 pub use memory::{Leaf, Memory};
 pub use peak::multiply_add;

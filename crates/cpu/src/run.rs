@@ -493,7 +493,7 @@ impl Executable {
                 let run = |units| unsafe { self.tasks[part.task].run(units, &context) };
                 match part.heap.map(|heap| &schedule.heaps[heap]) {
                     None => run(part.units.clone()),
-                    Some(heap) => std::iter::from_fn(|| heap.take(&part.units)).for_each(run),
+                    Some(heap) => std::iter::from_fn(|| heap.take(&part.units, thread)).for_each(run),
                 }
                 watch.did(Doing::Call(part.task));
             }

@@ -18,23 +18,35 @@ pub struct Part {
     pub heap: Option<usize>,
 }
 
-/// The units of a long call. How fast a core is at the moment, and how many zeros there are to skip, nobody knows beforehand.
+/// The units of a long call. How fast a core is at the moment, and how many zeros there are to skip, nobody knows beforehand. Each thread
+/// begins at a place of its own, the same in every call, and so meets what it has written; then it helps the others.
 pub struct Heap {
-    taken: AtomicUsize,
+    /// Of the stretch of each thread.
+    taken: Vec<AtomicUsize>,
     /// Units taken at a time.
     grain: usize,
 }
 
 impl Heap {
+    fn new(threads: usize, grain: usize) -> Heap {
+        Heap { taken: (0..threads).map(|_| AtomicUsize::new(0)).collect(), grain }
+    }
+
     /// Some of these units, until all are taken.
-    pub fn take(&self, units: &Range<usize>) -> Option<Range<usize>> {
-        let start = units.start + self.taken.fetch_add(self.grain, Ordering::Relaxed);
-        (start < units.end).then(|| start..units.end.min(start + self.grain))
+    pub fn take(&self, units: &Range<usize>, thread: usize) -> Option<Range<usize>> {
+        let threads = self.taken.len();
+        // stretches of whole grains
+        let grains = units.len().div_ceil(self.grain);
+        (0..threads).map(|n| (thread + n) % threads).find_map(|t| {
+            let [start, end] = [t, t + 1].map(|t| units.end.min(units.start + grains * t / threads * self.grain));
+            let start = start + self.taken[t].fetch_add(self.grain, Ordering::Relaxed);
+            (start < end).then(|| start..end.min(start + self.grain))
+        })
     }
 
     /// All are there again; while no thread takes any.
     pub fn refill(&self) {
-        self.taken.store(0, Ordering::Relaxed);
+        self.taken.iter().for_each(|taken| taken.store(0, Ordering::Relaxed));
     }
 }
 
@@ -188,7 +200,7 @@ impl Dealer<'_> {
     fn share(&mut self, i: usize, load: &mut [f64], wave: usize, schedule: &mut [Vec<Vec<Part>>]) {
         let (units, heap) = (self.tasks[i].units(), Some(self.heaps.len()));
         let grain = self.tasks[i].grain(units.div_ceil(self.threads * TURNS));
-        self.heaps.push(Heap { taken: AtomicUsize::new(0), grain });
+        self.heaps.push(Heap::new(self.threads, grain));
         let each = self.price(i) / self.threads as f64;
         for (t, load) in load.iter_mut().enumerate() {
             schedule[t][wave].push(Part { task: i, units: 0..units, heap });
@@ -277,11 +289,11 @@ mod tests {
 
     #[test]
     fn every_unit_of_a_heap_is_taken_once() {
-        let heap = Heap { taken: AtomicUsize::new(0), grain: 3 };
+        let heap = Heap::new(3, 3);
         for _ in 0..2 {
             let taken = std::thread::scope(|scope| {
-                let all = || std::iter::from_fn(|| heap.take(&(0..100))).flatten().collect::<Vec<_>>();
-                let threads: Vec<_> = (0..3).map(|_| scope.spawn(all)).collect();
+                let all = |t| std::iter::from_fn(|| heap.take(&(0..100), t)).flatten().collect::<Vec<_>>();
+                let threads: Vec<_> = (0..3).map(|t| scope.spawn(move || all(t))).collect();
                 threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<usize>>()
             });
             let mut sorted = taken.clone();

@@ -9,7 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use citius_cpu::{Driver, Executable, Inputs, Isa, Memory, Options};
-use common::{Feeder, Filler, Rows, Training, digits, pictures, regress, sequences, table, table_filled};
+use common::{Feeder, Filler, Rows, Training, digits, pictures, regress, sequences, table, table_filled, wide};
 
 struct Counting;
 
@@ -70,7 +70,9 @@ fn steps_do_not_allocate() {
             }
         }
     }
-    count(&pictures(0.0), Options { threads: 2, halves_from: Some(1), ..Options::default() }, WARM_UP);
+    for training in [pictures(0.0), wide()] {
+        count(&training, Options { threads: 2, halves_from: Some(1), ..Options::default() }, WARM_UP);
+    }
     let filled = table_filled();
     for leaves in [false, true] {
         let filler = |watch| Filler { batch: Rows { of: &filled, step: 0 }, leaves, left: 0, watch };

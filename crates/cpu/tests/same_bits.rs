@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use citius_cpu::{Executable, Inputs, Isa, Memory, Options};
-use common::{Feeder, Filler, Rows, Training, digits, pictures, regress, sequences, table, table_filled};
+use common::{Feeder, Filler, Rows, Training, digits, pictures, regress, sequences, table, table_filled, wide};
 
 const SEED: u64 = 7;
 const STEPS: u64 = 200;
@@ -32,6 +32,22 @@ fn any_number_of_threads() {
                 let what = format!("{} on {isa}, 1 thread against {threads}", training.name);
                 assert_same(&one, &with(threads), &what);
             }
+        }
+    }
+}
+
+/// A training in bfloat16: parameters and moments after many steps.
+#[test]
+fn any_number_of_threads_in_halves() {
+    for training in [pictures(0.1), wide()] {
+        let with = |threads| {
+            let mut memory = Memory::new(SEED);
+            run(&training, &mut memory, Options { threads, halves_from: Some(1), ..Options::default() }, 0, STEPS);
+            bits(&memory)
+        };
+        let one = with(1);
+        for threads in [2, 3, 0] {
+            assert_same(&one, &with(threads), &format!("{}, 1 thread against {threads}", training.name));
         }
     }
 }

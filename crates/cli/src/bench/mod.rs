@@ -51,7 +51,7 @@ pub struct StepArgs {
     /// Where the steps run: cpu, cuda (an NVIDIA GPU), cuda:1 (the second), or auto, the faster of both
     #[arg(long, value_name = "auto|cpu|cuda|cuda:N", help_heading = "Machine", default_value = "cpu")]
     pub device: Device,
-    /// Large products on a GPU: fp32, tf32, bf16 or fp16
+    /// Large products: fp32; on a GPU tf32, bf16 or fp16; bf16 also on processors with AVX512-BF16
     #[arg(long, default_value = "fp32", value_name = "fp32|tf32|bf16|fp16", help_heading = "Machine")]
     pub precision: Precision,
     /// Threads to use; 0 takes as many as turn out fastest

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use citius_cpu::{
-    Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, Plain, RowOrder, Slots, Times, Timing, widest,
+    Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, Plain, RowOrder, Slots, Times, Timing, has_halves,
+    widest,
 };
 use citius_cuda::Precision;
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
@@ -28,6 +29,13 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
         return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
     }
     let halves_from = (args.precision == Precision::Bf16).then_some(LARGE_PRODUCT);
+    if args.precision != Precision::Fp32 && args.device == Device::Cpu && !(halves_from.is_some() && has_halves()) {
+        let why = if halves_from.is_some() { "has no AVX512-BF16" } else { "has none" };
+        screen::line(
+            Sink::Stderr,
+            &format!("{}: this processor {why}, everything is computed in 32 bits", args.precision),
+        );
+    }
     let timing = if args.untimed { Timing::Never } else { Timing::Sampled };
     let cpu =
         Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()?, halves_from, timing };

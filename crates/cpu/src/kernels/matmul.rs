@@ -31,6 +31,8 @@ pub struct MatmulTask {
     /// Panels of the right side are copied together before they are multiplied.
     #[cfg(target_arch = "x86_64")]
     packs: bool,
+    /// Sides are of pairs; the right one lies in panels, from end to end.
+    pairs: bool,
     /// `a` leads to the addresses of the left side's rows, not to their elements.
     #[cfg(target_arch = "x86_64")]
     rows_in_place: Option<Side>,
@@ -90,6 +92,7 @@ impl MatmulTask {
             skipping,
             #[cfg(target_arch = "x86_64")]
             packs,
+            pairs: false,
             #[cfg(target_arch = "x86_64")]
             rows_in_place,
             tile,
@@ -112,6 +115,7 @@ impl MatmulTask {
             sparse: None,
             skipping: None,
             packs: false,
+            pairs: true,
             rows_in_place: None,
             tile,
             bands: work.m.div_ceil(tile.0),
@@ -121,6 +125,11 @@ impl MatmulTask {
             bases: vec![std::ptr::null_mut(); work.operands.len()],
             work: work.clone(),
         })
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub fn is_of_pairs(&self) -> bool {
+        self.pairs
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -227,7 +236,7 @@ impl MatmulTask {
         let (row, col) = (band * tile_rows, panel * tile_cols);
         let cols = tile_cols.min(work.n - col);
         let mut a = self.a;
-        let mut b = self.b.add(col);
+        let mut b = self.b.add(if self.pairs { col * work.k } else { col });
         let mut table = [std::mem::MaybeUninit::<*mut u8>::uninit(); MOST_OPERANDS];
         for (i, o) in work.operands.iter().enumerate() {
             table[i].write(self.bases[i].add((row * o.row + col * o.col) * 4));

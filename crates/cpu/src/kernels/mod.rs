@@ -16,6 +16,8 @@ mod recurrence;
 mod scatter;
 #[cfg(target_arch = "x86_64")]
 mod skipping;
+#[cfg(target_arch = "x86_64")]
+mod skipping_pairs;
 mod transpose;
 
 use std::ops::Range;
@@ -23,8 +25,16 @@ use std::ops::Range;
 use citius_plan::{Call, Plan, Work};
 
 use crate::halves::Halves;
+#[cfg(target_arch = "x86_64")]
+use crate::halves::Product;
 use crate::isa::Isa;
 use crate::prefetch::Share;
+
+#[cfg(target_arch = "x86_64")]
+pub use {
+    skipping::Sides,
+    skipping_pairs::{FEW, PANEL},
+};
 
 /// What a step is keyed by.
 pub struct Context {
@@ -42,6 +52,8 @@ pub enum Task {
     Enter(nonzeros::EnterTask),
     #[cfg(target_arch = "x86_64")]
     Pairs(pairs::PairsTask),
+    #[cfg(target_arch = "x86_64")]
+    SkippingPairs(skipping_pairs::SkippingPairs),
     Scatter(scatter::ScatterTask),
     Random(random::RandomTask),
     ArgMax(argmax::ArgMaxTask),
@@ -54,6 +66,12 @@ pub enum Task {
 pub type Found = Vec<(citius_plan::BufferId, std::sync::Arc<nonzeros::Nonzeros>)>;
 #[cfg(not(target_arch = "x86_64"))]
 pub type Found = ();
+
+/// Buffers whose zeros are listed as they enter: products leave them out already.
+#[cfg(target_arch = "x86_64")]
+pub fn listed(plan: &Plan, isa: Isa) -> Vec<citius_plan::BufferId> {
+    nonzeros::Nonzeros::find(plan, isa).into_iter().map(|found| found.0).collect()
+}
 
 /// The calls of a plan as tasks.
 pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves) -> Vec<Task> {
@@ -79,7 +97,10 @@ impl Task {
     fn of_halves(work: &Work, call: usize, halves: &Halves) -> Option<Task> {
         match work {
             Work::Loop(l) => halves.packs.get(&call).map(|p| Task::Pairs(pairs::PairsTask::new(l, *p))),
-            Work::Matmul(m) if halves.products.contains(&call) => matmul::MatmulTask::of_pairs(m).map(Task::Matmul),
+            Work::Matmul(m) => match halves.products.get(&call)? {
+                Product::Tiles => matmul::MatmulTask::of_pairs(m).map(Task::Matmul),
+                Product::Skipping(sides) => Some(Task::SkippingPairs(skipping_pairs::SkippingPairs::new(m, *sides))),
+            },
             _ => None,
         }
     }
@@ -120,6 +141,8 @@ impl Task {
             Task::Enter(t) => t.bind(pointers, next),
             #[cfg(target_arch = "x86_64")]
             Task::Pairs(t) => t.bind(pointers),
+            #[cfg(target_arch = "x86_64")]
+            Task::SkippingPairs(t) => t.bind(pointers),
             Task::Scatter(t) => t.bind(pointers),
             Task::Random(t) => t.bind(pointers),
             Task::ArgMax(t) => t.bind(pointers),
@@ -139,6 +162,8 @@ impl Task {
             Task::Enter(t) => t.units(),
             #[cfg(target_arch = "x86_64")]
             Task::Pairs(t) => t.units(),
+            #[cfg(target_arch = "x86_64")]
+            Task::SkippingPairs(t) => t.units(),
             Task::Scatter(t) => t.units(),
             Task::Random(t) => t.units(),
             Task::ArgMax(t) => t.units(),
@@ -151,6 +176,8 @@ impl Task {
     pub fn share(&self) -> f64 {
         match self {
             Task::Matmul(t) => t.share(),
+            #[cfg(target_arch = "x86_64")]
+            Task::SkippingPairs(t) => t.share(),
             _ => 1.0,
         }
     }
@@ -159,6 +186,8 @@ impl Task {
     pub fn grain(&self, units: usize) -> usize {
         match self {
             Task::Matmul(t) => t.grain(units),
+            #[cfg(target_arch = "x86_64")]
+            Task::SkippingPairs(_) => 1,
             _ => units.max(1),
         }
     }
@@ -207,6 +236,8 @@ impl Task {
             Task::Enter(t) => t.run(units),
             #[cfg(target_arch = "x86_64")]
             Task::Pairs(t) => t.run(units),
+            #[cfg(target_arch = "x86_64")]
+            Task::SkippingPairs(t) => t.run(units),
             Task::Scatter(t) => t.run(units),
             Task::Random(t) => t.run(units, context),
             Task::ArgMax(t) => t.run(units),

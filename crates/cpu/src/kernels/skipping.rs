@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 
 use citius_graph::scalar::Binary;
-use citius_plan::{BufferId, Instr, Matmul, Plan, Program, Var, Work};
+use citius_plan::{BufferId, Instr, Matmul, Operand, Plan, Program, Var, Work};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
@@ -25,28 +25,35 @@ const LISTED: usize = DEPTH * STRETCHES;
 const HEIGHT: usize = 112;
 /// Room of a list: vectors are written whole.
 const ROOM: usize = DEPTH + LANES;
-const LANES: usize = 16;
+pub const LANES: usize = 16;
 /// Vectors of the result in registers.
 const WIDE: usize = 16;
 /// Wider results would not stay in the second-level cache.
-const WIDEST: usize = 1024;
+pub const WIDEST: usize = 1024;
 /// Products with fewer multiply-adds are not worth the lists.
 const FEWEST: usize = 1 << 24;
 /// With a larger share of elements that are not zero, tiles are faster.
 const FEW: f64 = 0.65;
 
 /// `C[m,n] = Σ S[m,k]·D[k,n]`, where S has the zeros.
-pub struct Skipping {
-    m: usize,
-    n: usize,
-    k: usize,
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sides {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
     /// Strides of S; one of them is 1.
-    row: usize,
-    col: usize,
+    pub row: usize,
+    pub col: usize,
     /// Distance of the rows of D.
-    dense_row: usize,
+    pub dense_row: usize,
     /// S is the right side of the product, and C the transpose of its result.
-    turned: bool,
+    pub turned: bool,
+    /// The share of S that is not zero, as far as the expression tells that makes it.
+    pub kept: f64,
+}
+
+pub struct Skipping {
+    sides: Sides,
     /// Rows of a unit, a multiple of the rows (or columns) of a tile.
     height: usize,
 }
@@ -66,54 +73,61 @@ struct Scratch {
     sums: Aligned,
 }
 
-impl Skipping {
-    /// `None` where no side is known for zeros, the product is small, or its shape does not fit. `tile`: of the dense product.
-    pub fn new(work: &Matmul, plan: &Plan, isa: Isa, tile: (usize, usize)) -> Option<Skipping> {
+impl Sides {
+    /// `None` where no side is known for zeros, the product is small, or its shape does not fit.
+    pub fn of(work: &Matmul, plan: &Plan, isa: Isa) -> Option<Sides> {
         let plain = work.outer.is_empty() && work.deep.is_empty() && isa == Isa::Avx512;
         if !plain || work.m * work.n * work.k < FEWEST {
             return None;
         }
         let (a, b) = (&work.a, &work.b);
         let (m, n, k) = (work.m, work.n, work.k);
-        let left = (a.row == 1 || a.col == 1) && has_zeros(plan, a.buffer);
-        let skipping = if left {
-            Skipping { m, n, k, row: a.row, col: a.col, dense_row: b.row, turned: false, height: tile.0 }
-        } else if a.row == 1 && has_zeros(plan, b.buffer) && is_product(work) {
-            Skipping { m: n, n: m, k, row: 1, col: b.row, dense_row: a.col, turned: true, height: tile.1 }
+        let (left, right) = (kept(plan, a.buffer), kept(plan, b.buffer));
+        let sides = if (a.row == 1 || a.col == 1) && left < 1.0 {
+            Sides { m, n, k, row: a.row, col: a.col, dense_row: b.row, turned: false, kept: left }
+        } else if a.row == 1 && right < 1.0 && is_product(work) {
+            Sides { m: n, n: m, k, row: 1, col: b.row, dense_row: a.col, turned: true, kept: right }
         } else {
             return None;
         };
-        let fits = skipping.n.is_multiple_of(4 * LANES) && skipping.n <= WIDEST && skipping.height <= HEIGHT;
-        let height = HEIGHT / skipping.height.max(1) * skipping.height;
-        fits.then_some(Skipping { height, ..skipping })
+        (sides.n.is_multiple_of(4 * LANES) && sides.n <= WIDEST).then_some(sides)
+    }
+}
+
+impl Skipping {
+    /// `tile`: of the dense product.
+    pub fn new(work: &Matmul, plan: &Plan, isa: Isa, tile: (usize, usize)) -> Option<Skipping> {
+        let sides = Sides::of(work, plan, isa)?;
+        let tile = if sides.turned { tile.1 } else { tile.0 };
+        (1..=HEIGHT).contains(&tile).then_some(Skipping { sides, height: HEIGHT / tile * tile })
     }
 
     pub fn units(&self) -> usize {
-        self.m.div_ceil(self.height)
+        self.sides.m.div_ceil(self.height)
     }
 
     /// Rows of the product that a unit makes, or columns where it is [`Skipping::turned`].
     pub fn lines(&self, unit: usize) -> Range<usize> {
-        unit * self.height..self.m.min((unit + 1) * self.height)
+        unit * self.height..self.sides.m.min((unit + 1) * self.height)
     }
 
     pub fn turned(&self) -> bool {
-        self.turned
+        self.sides.turned
     }
 
     /// `false` when there are too few zeros: nothing was written.
     ///
     /// SAFETY: as `Task::run`; `a`, `b` and `bases` lead to the operands of `work`, which this was made for.
     pub unsafe fn run(&self, work: &Matmul, unit: usize, a: *const f32, b: *const f32, bases: &[*mut u8]) -> bool {
-        let (sparse, dense) = if self.turned { (b, a) } else { (a, b) };
+        let (sparse, dense) = if self.sides.turned { (b, a) } else { (a, b) };
         let lines = self.lines(unit);
         let scratch = &mut *scratch();
         // SAFETY: made for `Isa::Avx512` only
-        if !self.multiply(scratch, sparse.add(lines.start * self.row), dense, lines.len()) {
+        if !self.multiply(scratch, sparse.add(lines.start * self.sides.row), dense, lines.len()) {
             return false;
         }
-        match self.turned {
-            true => self.store_turned(work, scratch, lines, bases),
+        match self.sides.turned {
+            true => store_turned(work, scratch.sums.pointer() as *const f32, lines, bases),
             false => store(work, scratch.sums.pointer() as *const f32, lines, bases),
         }
         true
@@ -122,18 +136,18 @@ impl Skipping {
     /// The sums of `height` rows, unless there are too few zeros.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,popcnt")]
     unsafe fn multiply(&self, scratch: &mut Scratch, sparse: *const f32, dense: *const f32, height: usize) -> bool {
-        for start in (0..self.k).step_by(LISTED) {
-            let depth = LISTED.min(self.k - start);
-            let listed = self.list(scratch, sparse.add(start * self.col), height, depth);
+        for start in (0..self.sides.k).step_by(LISTED) {
+            let depth = LISTED.min(self.sides.k - start);
+            let listed = self.list(scratch, sparse.add(start * self.sides.col), height, depth);
             if start == 0 && listed as f64 > FEW * (height * depth) as f64 {
                 return false;
             }
             for (stretch, at) in (start..start + depth).step_by(DEPTH).enumerate() {
                 let deep = DEPTH.min(start + depth - at);
                 let first = at == 0;
-                for col in (0..self.n).step_by(WIDE * LANES) {
-                    let cols = (WIDE * LANES).min(self.n - col);
-                    let rows = dense.add(at * self.dense_row + col);
+                for col in (0..self.sides.n).step_by(WIDE * LANES) {
+                    let cols = (WIDE * LANES).min(self.sides.n - col);
+                    let rows = dense.add(at * self.sides.dense_row + col);
                     match cols / LANES {
                         16 => self.rows::<16>(scratch, stretch, rows, deep, col, height, first),
                         12 => self.rows::<12>(scratch, stretch, rows, deep, col, height, first),
@@ -151,18 +165,18 @@ impl Skipping {
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,popcnt")]
     unsafe fn list(&self, scratch: &mut Scratch, sparse: *const f32, height: usize, depth: usize) -> usize {
         let Scratch { values, numbers, counts, rows, .. } = scratch;
-        if self.col != 1 {
+        if self.sides.col != 1 {
             for row in (0..height).step_by(LANES) {
                 for at in (0..depth).step_by(LANES) {
-                    let (from, to) = (sparse.add(at * self.col + row), rows[row].as_mut_ptr().add(at));
-                    turn_block(from, self.col, to, LISTED, LANES.min(height - row), LANES.min(depth - at));
+                    let (from, to) = (sparse.add(at * self.sides.col + row), rows[row].as_mut_ptr().add(at));
+                    turn_block(from, self.sides.col, to, LISTED, LANES.min(height - row), LANES.min(depth - at));
                 }
             }
         }
         let along = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         let mut listed = 0;
         for (row, turned) in rows.iter().enumerate().take(height) {
-            let line = if self.col == 1 { sparse.add(row * self.row) } else { turned.as_ptr() };
+            let line = if self.sides.col == 1 { sparse.add(row * self.sides.row) } else { turned.as_ptr() };
             for (stretch, at) in (0..depth).step_by(DEPTH).enumerate() {
                 let list = stretch * HEIGHT + row;
                 let (value, number) = (values[list].as_mut_ptr(), numbers[list].as_mut_ptr());
@@ -201,15 +215,15 @@ impl Skipping {
     ) {
         let Scratch { values, numbers, counts, .. } = scratch;
         let (packed, sums) = (scratch.dense.pointer() as *mut f32, scratch.sums.pointer() as *mut f32);
-        if self.dense_row != WIDE * LANES {
+        if self.sides.dense_row != WIDE * LANES {
             for k in 0..deep {
-                let (from, to) = (dense.add(k * self.dense_row), packed.add(k * WIDE * LANES));
+                let (from, to) = (dense.add(k * self.sides.dense_row), packed.add(k * WIDE * LANES));
                 std::ptr::copy_nonoverlapping(from, to, WIDE * LANES);
             }
             dense = packed;
         }
         for row in 0..height {
-            let sum = sums.add(row * self.n + col);
+            let sum = sums.add(row * self.sides.n + col);
             let list = stretch * HEIGHT + row;
             let (value, number) = (values[list].as_ptr(), numbers[list].as_ptr());
             let mut total = [_mm512_setzero_ps(); WIDE];
@@ -230,26 +244,28 @@ impl Skipping {
             }
         }
     }
+}
 
-    /// Rows of sums are columns of the result.
-    unsafe fn store_turned(&self, work: &Matmul, scratch: &Scratch, lines: Range<usize>, bases: &[*mut u8]) {
-        let operand = &work.operands[work.stores[0].1];
-        let to = bases[work.stores[0].1] as *mut f32;
-        for row in (0..self.n).step_by(LANES) {
-            for (at, col) in lines.clone().step_by(LANES).enumerate() {
-                let from = (scratch.sums.pointer() as *const f32).add(at * LANES * self.n + row);
-                let width = LANES.min(lines.end - col);
-                turn_block(from, self.n, to.add(row * operand.row + col), operand.row, LANES, width);
-            }
+/// Rows of sums, `work.m` numbers each, are columns of the result, on which nothing runs.
+///
+/// SAFETY: as `Task::run`, on a machine with AVX-512.
+pub unsafe fn store_turned(work: &Matmul, sums: *const f32, lines: Range<usize>, bases: &[*mut u8]) {
+    let operand = &work.operands[work.stores[0].1];
+    let to = bases[work.stores[0].1] as *mut f32;
+    for row in (0..work.m).step_by(LANES) {
+        for (at, col) in lines.clone().step_by(LANES).enumerate() {
+            let from = sums.add(at * LANES * work.m + row);
+            let width = LANES.min(lines.end - col);
+            turn_block(from, work.m, to.add(row * operand.row + col), operand.row, LANES, width);
         }
     }
 }
 
 /// The epilogue, row by row.
 ///
-/// SAFETY: as `Task::run`.
+/// SAFETY: as `Task::run`, on a machine with AVX-512.
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-unsafe fn store(work: &Matmul, sums: *const f32, lines: Range<usize>, bases: &[*mut u8]) {
+pub unsafe fn store(work: &Matmul, sums: *const f32, lines: Range<usize>, bases: &[*mut u8]) {
     let registers = &mut *interpreter::registers(&work.program);
     for (i, row) in lines.enumerate() {
         for col in (0..work.n).step_by(BLOCK) {
@@ -280,29 +296,57 @@ fn is_product(work: &Matmul) -> bool {
     work.program.instrs.get(value) == Some(&Instr::Product) && work.operands[target].col == 1
 }
 
-/// Whether many elements of this buffer are zero, as far as the expression tells that makes it.
-fn has_zeros(plan: &Plan, buffer: BufferId) -> bool {
-    let stored = |work: &Work| -> Option<bool> {
+/// The share of a buffer that is not zero, as far as the expression tells that makes it; 1 where it does not tell.
+fn kept(plan: &Plan, buffer: BufferId) -> f64 {
+    let stored = |work: &Work| -> Option<f64> {
         let (program, stores, operands) = match work {
             Work::Loop(l) => (&l.program, &l.stores, &l.operands),
             Work::Matmul(m) => (&m.program, &m.stores, &m.operands),
-            _ => return work.touches().1.contains(&buffer).then_some(false),
+            _ => return work.touches().1.contains(&buffer).then_some(1.0),
         };
         let writes = work.touches().1.contains(&buffer);
         let store = stores.iter().find(|s| operands[s.1].buffer == buffer);
-        writes.then(|| store.is_some_and(|s| often_zero(program, s.0)))
+        let share = |s: &(Var, usize)| Made { plan, program, operands }.kept(s.0);
+        writes.then(|| store.map_or(1.0, share))
     };
-    let writers: Vec<bool> = plan.calls.iter().filter_map(|c| stored(&c.work)).collect();
-    writers == [true]
+    let writers: Vec<f64> = plan.calls.iter().filter_map(|c| stored(&c.work)).collect();
+    if let [one] = writers[..] { one } else { 1.0 }
 }
 
-fn often_zero(program: &Program, value: Var) -> bool {
-    let zero = |v: Var| matches!(program.instrs[v], Instr::Const(c) if c == 0.0);
-    match program.instrs[value] {
-        Instr::Select(_, a, b) => zero(a) || zero(b) || (often_zero(program, a) && often_zero(program, b)),
-        Instr::Binary(Binary::Max, a, b) => zero(a) || zero(b),
-        Instr::Binary(Binary::Mul, a, b) => often_zero(program, a) || often_zero(program, b),
-        _ => false,
+/// The values of a program.
+struct Made<'a> {
+    plan: &'a Plan,
+    program: &'a Program,
+    operands: &'a [Operand],
+}
+
+impl Made<'_> {
+    /// The share of a value that is not zero.
+    fn kept(&self, value: Var) -> f64 {
+        let zero = |v: Var| matches!(self.program.instrs[v], Instr::Const(c) if c == 0.0);
+        match self.program.instrs[value] {
+            Instr::Select(c, a, b) if zero(b) => self.chance(c) * self.kept(a),
+            Instr::Select(c, a, b) if zero(a) => (1.0 - self.chance(c)) * self.kept(b),
+            Instr::Select(_, a, b) => self.kept(a).max(self.kept(b)),
+            Instr::Binary(Binary::Max, a, b) if zero(a) || zero(b) => 0.5,
+            Instr::Binary(Binary::Mul, a, b) => self.kept(a).min(self.kept(b)),
+            _ => 1.0,
+        }
+    }
+
+    /// How often a condition holds: told by the number that random ones are compared with, else every second time.
+    fn chance(&self, condition: Var) -> f64 {
+        let Instr::Binary(Binary::Lt | Binary::Le, a, b) = self.program.instrs[condition] else { return 0.5 };
+        match (self.program.instrs[a], self.program.instrs[b]) {
+            (Instr::Load(i), Instr::Const(p)) if self.is_random(i) => (p as f64).clamp(0.0, 1.0),
+            (Instr::Const(p), Instr::Load(i)) if self.is_random(i) => 1.0 - (p as f64).clamp(0.0, 1.0),
+            _ => 0.5,
+        }
+    }
+
+    fn is_random(&self, operand: usize) -> bool {
+        let buffer = self.operands[operand].buffer;
+        self.plan.calls.iter().any(|call| matches!(&call.work, Work::Random(r) if r.out == buffer))
     }
 }
 

@@ -452,6 +452,13 @@ impl Asm {
         self.memory(dst as u8 & 7, m, 1);
     }
 
+    /// Asks for the cache line at `m`.
+    pub fn prefetch(&mut self, m: Mem) {
+        self.rex(0, m);
+        self.code.extend([0x0F, 0x18]);
+        self.memory(1, m, 1);
+    }
+
     /// 32 bits; the upper half becomes 0.
     pub fn load_u32(&mut self, dst: Gpr, m: Mem) {
         self.rex(dst as u8, m);

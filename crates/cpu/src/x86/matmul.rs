@@ -3,7 +3,7 @@
 //! stored.
 
 use citius_graph::DType;
-use citius_plan::{Instr, Matmul, Var};
+use citius_plan::{Instr, Matmul, Operand, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
@@ -33,6 +33,8 @@ pub(super) const SAVED: [Gpr; 6] = [R12, R13, R14, R15, Rbx, Rbp];
 const UNROLL: usize = 4;
 /// Sums no longer than this have no inner loop.
 const SHORT: usize = 12;
+/// Elements of a result that do not stay in the second-level cache of a core.
+const FAR_OPERANDS: usize = 1 << 18;
 /// Mask of the last, partial vector of k in [`dots`].
 const K_TAIL: u8 = 3;
 
@@ -43,7 +45,7 @@ impl MatmulKernel {
         MatmulKernel::with(work, in_place, FMA231)
     }
 
-    /// Every element of both sides is a pair of bfloat16.
+    /// Every element of both sides is a pair of bfloat16, and panels of the right side are stored from end to end, as wide as tiles.
     pub fn of_pairs(work: &Matmul) -> Option<MatmulKernel> {
         MatmulKernel::with(work, None, DOT_PAIRS).filter(|_| work.n > 1)
     }
@@ -80,6 +82,8 @@ impl MatmulKernel {
                     continue;
                 }
                 let mut asm = Asm::default();
+                let packed = (!multiply.is(FMA231)).then(|| in_panels(work, width));
+                let work = packed.as_ref().unwrap_or(work);
                 let made = if dots {
                     generate_dots(&mut asm, work, height)
                 } else {
@@ -125,6 +129,11 @@ impl MatmulKernel {
         let entry = self.entries[(rows != self.rows) as usize][(cols != self.cols) as usize];
         entry(a, b, table.as_ptr(), bands, 4 * along)
     }
+}
+
+/// The product with rows of the right side one after the other.
+fn in_panels(work: &Matmul, width: usize) -> Matmul {
+    Matmul { b: Operand { row: width, ..work.b.clone() }, ..work.clone() }
 }
 
 /// Rows and columns of a tile: as many accumulators as the epilogue leaves room for, in a shape that divides the result well.
@@ -318,6 +327,7 @@ fn generate_tile(
         Some(Side::Rows) => along(address(i), k),
         Some(Side::Columns) => along(address(0), i),
     };
+    ask_for_operands(asm, work, rows, wide);
     if let Some((Odd::AlongK, apart)) = odd {
         Odd::sum_along_k(asm, work, rows, apart, left);
     }
@@ -424,6 +434,18 @@ fn generate_tile(
         }
     }
     Ok(moved)
+}
+
+/// Epilogue operands of a large product are not near: their rows lie far apart, and nobody else asks for them ahead of time.
+fn ask_for_operands(asm: &mut Asm, work: &Matmul, rows: usize, wide: usize) {
+    if work.m * work.n < FAR_OPERANDS || work.k < SHORT {
+        return;
+    }
+    for (o, &base) in work.operands.iter().zip(&POINTERS).filter(|(o, _)| o.row > 0 && o.col == 1) {
+        for (i, j) in (0..rows).flat_map(|i| (0..wide).map(move |j| (i, j))) {
+            asm.prefetch(Mem::at(base, ((i * o.row + j * LANES) * 4) as i32));
+        }
+    }
 }
 
 /// Constants of the epilogue go into registers once per tile, if there are enough beside what it needs. Returns where each is,

@@ -55,6 +55,21 @@ pub fn pictures(dropout: f64) -> Training {
     }
 }
 
+/// 256-512-256-10 on numbers, batch 128: large enough for products that leave out zeros.
+pub fn wide() -> Training {
+    let g = Graph::new();
+    let rows = g.input_of("rows", &[128], DType::I32);
+    let x = g.input("x", &[ROWS, 256]).gather_rows(&rows);
+    let y = g.input_of("y", &[ROWS], DType::I32).gather_rows(&rows);
+    let output = mlp(&[256, 512, 256, 10], Activation::Relu, 0.0).whole().forward(&x);
+    Training {
+        name: "wide",
+        plan: learned(&cross_entropy(&output, &y, 0.0, None)),
+        x: Features::Values(uniform(9, ROWS * 256)),
+        y: Targets::Classes(uniform(10, ROWS).into_iter().map(|u| (u * 10.0) as i32).collect()),
+    }
+}
+
 /// 100-50-10 on numbers, batch 32: a hidden layer in two strips, each with a copy of the batch where there are two threads.
 pub fn table(dropout: f64) -> Training {
     let g = Graph::new();
