@@ -7,10 +7,11 @@ use citius_cuda::{
     By, Chip, Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Options, Precision, Rule, Schedule, Scheduled, Team,
     call_library, keep_zeros, read_through_transposes, render,
 };
+use citius_graph::scalar::Binary;
 use citius_graph::{DType, Graph};
 use citius_nn::{
-    Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, Stem, TransformerClassifier, cross_entropy,
-    forecaster, mlp, mse,
+    Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, ResNet9, Stem, TransformerClassifier,
+    cross_entropy, forecaster, mlp, mse,
 };
 use citius_plan::{Instr, Plan, Work};
 
@@ -105,6 +106,38 @@ fn convolutions_go_to_the_matrix_units() {
     assert!(on_units(Precision::Tf32) >= 40, "{}", on_units(Precision::Tf32));
     // zeros around pictures are written once, not in each step
     assert!(!plan.calls.iter().any(|c| matches!(&c.work, Work::Loop(l) if l.program.instrs == [Instr::Const(0.0)])));
+}
+
+/// What is asked to equal something computed again would never do so, and moments hold for whole columns.
+#[test]
+fn maxima_and_moments_are_not_rounded() {
+    let g = Graph::new();
+    let net = ResNet9 { inputs: 3, outputs: 10, width: 16 };
+    let loss =
+        cross_entropy(&net.forward(&g.input("x", &[64, 3, 16, 16])), &g.input_of("y", &[64], DType::I32), 0.0, None);
+    Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+    let plan = read_through_transposes(&citius_plan::compile(&g).unwrap());
+    let large = call_library(&plan, Rule { from: 1 << 20, ..rule(Precision::Bf16) }).unwrap();
+    let mut maxima = 0;
+    for call in &large.plan.calls {
+        let (program, operands) = match &call.work {
+            Work::Loop(l) => (&l.program, &l.operands),
+            Work::Matmul(m) => (&m.program, &m.operands),
+            _ => continue,
+        };
+        for instr in &program.instrs {
+            let Instr::Binary(Binary::Eq, a, b) = *instr else { continue };
+            for side in [a, b] {
+                if let Instr::Load(operand) = program.instrs[side] {
+                    assert!(!large.half.contains(operands[operand].buffer), "{}", call.label);
+                    maxima += 1;
+                }
+            }
+        }
+    }
+    assert!(maxima >= 3, "of three stages");
+    let is_vector = |id: &usize| large.plan.buffers[*id].shape.elements() <= 16 << 3;
+    assert!(!large.half.buffers.iter().any(|id| is_vector(id)), "{:?}", large.half.buffers);
 }
 
 fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> String {
