@@ -47,53 +47,50 @@ fn products_on_matrix_units() {
     }
 }
 
-/// Gradients of convolutional networks with batch norm, residual blocks and the largest of windows. Numbers of 8 bits are off by up to
-/// 0.4 %, which deep networks multiply; a gradient that goes astray is off by all of it.
+/// Gradients of convolutional networks with batch norm, residual blocks and the largest of windows. Where a rounded number falls on the
+/// other side of a relu, or another element of a window is the largest, a gradient goes elsewhere: of a share f of them, all are off by √f,
+/// and the squares of that add up layer by layer. As many are lost as gained, so little of it is along the gradient. What goes astray
+/// is off by all of it.
 #[test]
 #[ignore = "needs a GPU: cargo xtask gpu"]
 fn gradients_of_pictures_in_halves() {
-    let net9 = |width| ResNet9 { inputs: 3, outputs: 10, width };
-    let vgg = Vgg { inputs: 3, outputs: 10, channels: vec![64, 128], dropout: 0.0 };
-    let plain = Sequential::new()
-        .with(Conv2d::new("first", 3, 64, 3))
-        .with(Activation::Relu)
-        .with(Pool::max(2))
-        .with(Conv2d::new("second", 64, 128, 3))
-        .with(Activation::Relu)
-        .with(Pool::max(2))
-        .with(Flatten)
-        .with(Linear::new("fc", 128 * 2 * 2, 10));
-    let overlapping = Sequential::new()
-        .with(Conv2d::new("first", 8, 24, 3).padding(1))
-        .with(Pool::max(3).stride(2))
-        .with(Flatten)
-        .with(Linear::new("fc", 24 * 6 * 5, 10));
-    let nets: [(&dyn Module, [usize; 4]); 6] = [
-        (&net9(64), [32, 3, 16, 16]),
-        (&net9(8), [48, 3, 21, 19]),
-        (&net9(5), [48, 3, 16, 16]),
-        (&vgg, [32, 3, 17, 13]),
-        (&plain, [32, 3, 14, 14]),
-        (&overlapping, [32, 8, 13, 11]),
+    type Net = fn() -> Box<dyn Module>;
+    // with their convolutions
+    let nets: [(Net, usize, [usize; 4]); 6] = [
+        (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 64 }), 8, [32, 3, 16, 16]),
+        (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 8 }), 8, [48, 3, 21, 19]),
+        (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 5 }), 8, [48, 3, 16, 16]),
+        (|| Box::new(Vgg { inputs: 3, outputs: 10, channels: vec![64, 128], dropout: 0.0 }), 4, [32, 3, 17, 13]),
+        (|| Box::new(pooled(Conv2d::new("conv", 8, 128, 3), Pool::max(2), 128 * 6 * 5)), 1, [32, 8, 14, 13]),
+        (|| Box::new(pooled(Conv2d::new("conv", 8, 24, 3), Pool::max(3).stride(2), 24 * 5 * 4)), 1, [32, 8, 13, 11]),
     ];
-    for (net, dims) in nets {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let check = |net: &dyn Module, layers: usize, dims: [usize; 4]| {
         let exact = gradients(Precision::Fp32, net, dims);
-        for (precision, share) in [(Precision::Tf32, 0.02), (Precision::Fp16, 0.02), (Precision::Bf16, 0.1)] {
-            let halves = gradients(precision, net, dims);
-            for (name, expected) in exact.iter() {
-                let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();
-                let off = norm(&mut halves[name].iter().zip(expected).map(|(a, b)| a - b));
-                let of = norm(&mut expected.iter().copied());
-                eprintln!("{} {dims:?} {precision}: {name}: {:.5} {of:.2e}", net.describe(), off / of);
-                assert!(
-                    off <= share * of,
-                    "{} of {dims:?}, {precision}: {name} is off by {}",
-                    net.describe(),
-                    off / of
-                );
+        for (precision, of_layer) in [(Precision::Tf32, 0.06), (Precision::Fp16, 0.06), (Precision::Bf16, 0.15)] {
+            let rounded = gradients(precision, net, dims);
+            let most = of_layer * (layers as f64).sqrt();
+            for (name, expected) in &exact {
+                let squares = dot(expected, expected);
+                let difference: Vec<f64> = rounded[name].iter().zip(expected).map(|(a, b)| a - b).collect();
+                let off = (dot(&difference, &difference) / squares).sqrt();
+                let along = dot(&difference, expected) / squares;
+                let told = format!("{name} is off by {off:.4}, {along:.4} along it");
+                assert!(off <= most && along.abs() <= most / 2.0, "{} {dims:?} {precision}: {told}", net.describe());
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for (net, layers, dims) in nets {
+            scope.spawn(move || check(net().as_ref(), layers, dims));
+        }
+    });
+}
+
+/// Without batch norm: what is compared is the product itself.
+fn pooled(conv: Conv2d, pool: Pool, width: usize) -> Sequential {
+    let first = Sequential::new().with(conv).with(Activation::Relu).with(pool);
+    first.with(Flatten).with(Linear::new("fc", width, 10))
 }
 
 /// Of cross-entropy, by parameter.
