@@ -9,7 +9,7 @@ use crate::layout::{Layout, LeafPlaces};
 use crate::parts::sum_in_parts;
 use crate::precision::Halves;
 use crate::product::WORKSPACE;
-use crate::schedule::{Schedule, Team};
+use crate::schedule::{Cut, Schedule, Team};
 use crate::transposes::{keep_zeros, read_through_transposes, write_through_transposes};
 
 /// A plan as a GPU runs it.
@@ -63,7 +63,8 @@ pub fn bytes_needed(plan: &Plan, device: &Device, is_bound: &dyn Fn(&str) -> boo
     let layout = Layout::new(&plan, &schedule, &places, is_bound, &half, device.block_bytes);
     let bound: usize = layout.bound.iter().map(|i| i.elements * i.dtype.bytes()).sum();
     let chunks = 2 * chunk_steps(&schedule, &layout) * (layout.fed_bytes + layout.result_bytes);
-    let workspace = if schedule.by_levels() { WORKSPACE } else { 0 };
+    let library = schedule.levels.iter().flatten().any(|fibre| fibre.cut == Cut::Library);
+    let workspace = if library { WORKSPACE } else { 0 };
     layout.scratch_bytes + places.bytes + bound + chunks + workspace
 }
 
