@@ -33,6 +33,11 @@ impl Chip {
     pub fn has_clusters(self) -> bool {
         self.capability.0 >= 9
     }
+
+    /// Four warps can multiply at once, out of shared memory: Hopper, whose instructions for it nobody else has.
+    pub fn has_groups(self) -> bool {
+        self.capability == (9, 0)
+    }
 }
 
 /// Decides how a GPU runs a plan. `most`: of so many blocks, how many can be started together.

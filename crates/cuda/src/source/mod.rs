@@ -2,6 +2,7 @@
 
 mod blocks;
 mod functions;
+mod groups;
 pub mod loops;
 pub mod matmul;
 pub mod program;
