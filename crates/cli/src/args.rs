@@ -191,7 +191,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "auto|cpu|cuda|cuda:N")]
     pub device: Option<Device>,
     /// Large products: fp32; on a GPU tf32, bf16, or fp16 with a scaled loss; bf16 also on processors with AVX512-BF16.
-    /// Weights and sums stay in 32 bits [default: fp32]
+    /// Weights and sums stay in 32 bits [default: fp32; tf32 for convolutions with --device cuda]
     #[arg(long, value_name = "fp32|tf32|bf16|fp16")]
     pub precision: Option<Precision>,
     /// Threads to use; 0 takes as many as turn out fastest

@@ -27,7 +27,7 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     args.wishes.machine.options()?;
     let wishes = args.wishes.wishes()?;
     // nothing is timed here, so what is left open is the processor
-    let (device, precision) = (wishes.device.unwrap_or(Device::Cpu), wishes.precision);
+    let device = wishes.device.unwrap_or(Device::Cpu);
     let Training { problem, settings, choices, .. } = Training::new(wishes)?;
     screen::show_choices(Sink::Stdout, &choices);
     let form = problem.train.form();
@@ -56,8 +56,7 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
         line(Sink::Stdout, "");
         line(Sink::Stdout, &name);
         line(Sink::Stdout, "");
-        let precision = precision.unwrap_or_default();
-        line(Sink::Stdout, &on_a_gpu(&plan, chip, precision));
+        line(Sink::Stdout, &on_a_gpu(&plan, chip, settings.precision));
     }
     Ok(Done::Well)
 }

@@ -9,7 +9,7 @@ use crate::layout::{Layout, LeafPlaces};
 use crate::parts::sum_in_parts;
 use crate::precision::Halves;
 use crate::product::WORKSPACE;
-use crate::schedule::{Schedule, Team};
+use crate::schedule::{Cut, Schedule, Team};
 use crate::transposes::{keep_zeros, read_through_transposes, write_through_transposes};
 
 /// A plan as a GPU runs it.
@@ -32,6 +32,11 @@ impl Chip {
     /// Blocks can be started as clusters.
     pub fn has_clusters(self) -> bool {
         self.capability.0 >= 9
+    }
+
+    /// Four warps can multiply at once, out of shared memory: Hopper, whose instructions for it nobody else has.
+    pub fn has_groups(self) -> bool {
+        self.capability == (9, 0)
     }
 }
 
@@ -63,7 +68,8 @@ pub fn bytes_needed(plan: &Plan, device: &Device, is_bound: &dyn Fn(&str) -> boo
     let layout = Layout::new(&plan, &schedule, &places, is_bound, &half, device.block_bytes);
     let bound: usize = layout.bound.iter().map(|i| i.elements * i.dtype.bytes()).sum();
     let chunks = 2 * chunk_steps(&schedule, &layout) * (layout.fed_bytes + layout.result_bytes);
-    let workspace = if schedule.by_levels() { WORKSPACE } else { 0 };
+    let library = schedule.levels.iter().flatten().any(|fibre| fibre.cut == Cut::Library);
+    let workspace = if library { WORKSPACE } else { 0 };
     layout.scratch_bytes + places.bytes + bound + chunks + workspace
 }
 

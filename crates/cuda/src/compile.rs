@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::nvrtc::{result, sys};
 
@@ -34,8 +35,30 @@ pub fn compile(source: &str, capability: (i32, i32)) -> Result<Vec<u8>, CudaErro
     }
 }
 
+/// Machine code for each source, from disk where it is known; the others are compiled side by side.
+pub fn compile_all(sources: &[&str], capability: (i32, i32)) -> Result<Vec<Vec<u8>>, CudaError> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < sources.len());
+        std::iter::from_fn(take).map(|i| (i, Cache::usual().get(sources[i], capability, compile))).collect::<Vec<_>>()
+    };
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).min(sources.len());
+    let mut images: Vec<_> = std::thread::scope(|scope| {
+        let working: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let panicked = |_| CudaError::Compile("the compiler panicked".into());
+        working.into_iter().map(|thread| thread.join().map_err(panicked)).collect::<Result<Vec<_>, _>>()
+    })?
+    .into_iter()
+    .flatten()
+    .collect();
+    images.sort_by_key(|(i, _)| *i);
+    images.into_iter().map(|(_, image)| image.map(|(image, _)| image)).collect()
+}
+
 fn options(capability: (i32, i32)) -> Vec<String> {
-    let arch = format!("--gpu-architecture=sm_{}{}", capability.0, capability.1);
+    // with what Hopper alone has
+    let own = if capability == (9, 0) { "a" } else { "" };
+    let arch = format!("--gpu-architecture=sm_{}{}{own}", capability.0, capability.1);
     // subnormals are flushed, as on the CPU; division and square root may be off by two units in the last place
     [
         arch.as_str(),

@@ -4,7 +4,7 @@ use citius_cpu::Inputs;
 use citius_plan::Plan;
 
 use crate::choice::{Scheduled, schedule};
-use crate::compile::{Cache, compile};
+use crate::compile::compile_all;
 use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
 use crate::draw::Draw;
 use crate::error::CudaError;
@@ -99,16 +99,13 @@ impl Executable {
         let designs: Vec<Design> =
             plans.into_iter().map(|plan| Design::new(plan, session, inputs, options)).collect::<Result<_, _>>()?;
         let capability = session.device.capability;
-        let images: Vec<_> = std::thread::scope(|scope| {
-            let compiling: Vec<_> = designs
-                .iter()
-                .map(|design| scope.spawn(|| Cache::usual().get(&design.text, capability, compile)))
-                .collect();
-            let panicked = || CudaError::Compile("the compiler panicked".into());
-            compiling.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
-        });
-        let bound = designs.into_iter().zip(images).map(|(design, image)| design.bind(image?.0, session, options));
-        bound.collect()
+        let sources: Vec<&str> = designs.iter().flat_map(|design| &design.sources).map(String::as_str).collect();
+        let mut images = compile_all(&sources, capability)?.into_iter();
+        let bind = |design: Design| {
+            let own: Vec<Vec<u8>> = (&mut images).take(design.sources.len()).collect();
+            design.bind(&own, session, options)
+        };
+        designs.into_iter().map(bind).collect()
     }
 
     pub fn plan(&self) -> &Plan {
@@ -152,7 +149,7 @@ struct Design {
     plan: Plan,
     schedule: Schedule,
     layout: Layout,
-    text: String,
+    sources: Vec<String>,
 }
 
 impl Design {
@@ -163,23 +160,23 @@ impl Design {
         let most = |blocks: usize| blocks.clamp(1, device.multiprocessors).min(device.most_blocks(blocks));
         let Scheduled { plan, schedule, half } = schedule(&plan, device.chip(), &most, options);
         let layout = Layout::new(&plan, &schedule, &session.places, &is_bound, &half, device.block_bytes);
-        let text = source::render(&plan, &schedule, &layout, &session.places, options.timed);
-        Ok(Design { plan, schedule, layout, text })
+        let sources = source::render(&plan, &schedule, &layout, &session.places, options.timed);
+        Ok(Design { plan, schedule, layout, sources })
     }
 
-    /// Loads the kernel and takes memory.
-    fn bind(self, image: Vec<u8>, session: &Session, options: Options) -> Result<Executable, CudaError> {
+    /// Loads the kernels and takes memory.
+    fn bind(self, images: &[Vec<u8>], session: &Session, options: Options) -> Result<Executable, CudaError> {
         let Design { plan, schedule, layout, .. } = self;
         let (device, team) = (session.device.clone(), schedule.team);
-        let module = Module::load(&device, &image)?;
-        let draw = Draw::new(&module, &layout)?;
+        let modules = images.iter().map(|image| Module::load(&device, image)).collect::<Result<Vec<_>, _>>()?;
+        let draw = Draw::new(&modules[0], &layout)?;
         let chip_bytes = layout.chip_bytes(&session.places);
         let form = match schedule.by_levels() {
             true => {
-                Form::Levels(Box::new(Levels::new(&device, &module, &plan, &schedule, &layout, options.precision)?))
+                Form::Levels(Box::new(Levels::new(&device, &modules, &plan, &schedule, &layout, options.precision)?))
             }
             false => {
-                let kernel = module.kernel("steps")?;
+                let kernel = modules[0].kernel("steps")?;
                 kernel.allow_shared(chip_bytes)?;
                 if team.blocks > 8 && team.blocks <= LARGEST_CLUSTER && device.has_clusters() {
                     kernel.allow_large_clusters()?;

@@ -3,9 +3,10 @@
 //! are cuBLASLt's again, which knows those units best. What ran on the registers of a library's product becomes a loop of its own, and with half precision the
 //! values that such products read and write are stored in 16 bits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use citius_graph::DType;
+use citius_graph::scalar::Binary;
 use citius_plan::{BufferId, Call, Cost, Instr, Loop, Matmul, Nest, Operand, Plan, Program, Storage, Work};
 
 use crate::choice::Chip;
@@ -169,13 +170,15 @@ fn flat(mut l: Loop) -> Loop {
 }
 
 impl Large {
-    /// Values that only large products and loops touch are stored in 16 bits; results of weights' gradients stay whole.
+    /// Values that only large products and loops touch are stored in 16 bits; results of weights' gradients stay whole, as do numbers
+    /// that hold for a whole column, such as moments, and what is asked to equal something that is computed again.
     fn store_halves(&mut self) {
         let plan = &self.plan;
+        let compared: BTreeSet<BufferId> = plan.calls.iter().flat_map(|call| compared(&call.work)).collect();
         for (id, buffer) in plan.buffers.iter().enumerate() {
             let scratch = matches!(buffer.storage, Storage::Scratch { .. });
             let output = plan.outputs.iter().any(|o| o.1 == id);
-            if !scratch || output {
+            if !scratch || output || compared.contains(&id) {
                 continue;
             }
             let mut of_product = false;
@@ -189,7 +192,8 @@ impl Large {
                     Work::Matmul(m) if self.products.contains_key(&i) => {
                         // the gradient of a weight walks the batch: its result feeds the optimiser
                         let gradient = m.a.row == 1 && writes.contains(&id);
-                        of_product |= !gradient;
+                        let spread = |o: &Operand| o.buffer == id && (o.row == 0 || o.col == 0);
+                        of_product |= !gradient && !m.operands.iter().any(spread);
                         only &= !gradient;
                     }
                     Work::Loop(l) => {
@@ -250,6 +254,24 @@ impl Large {
         }
         self.plan.calls.extend(added);
     }
+}
+
+/// Buffers whose elements are asked to equal others: the maximum of a window equals one of its elements only as long as none is rounded.
+fn compared(work: &Work) -> Vec<BufferId> {
+    let (program, operands) = match work {
+        Work::Loop(l) => (&l.program, &l.operands),
+        Work::Matmul(m) => (&m.program, &m.operands),
+        _ => return vec![],
+    };
+    let loaded = |var: usize| match program.instrs[var] {
+        Instr::Load(operand) => Some(operands[operand].buffer),
+        _ => None,
+    };
+    let sides = program.instrs.iter().filter_map(|instr| match instr {
+        Instr::Binary(Binary::Eq, a, b) => Some([*a, *b]),
+        _ => None,
+    });
+    sides.flatten().filter_map(loaded).collect()
 }
 
 fn copying(from: BufferId, to: BufferId, elements: usize) -> Loop {

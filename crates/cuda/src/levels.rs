@@ -11,13 +11,14 @@ use crate::precision::Precision;
 use crate::product::{Library, Product, WORKSPACE};
 use crate::run::Words;
 use crate::schedule::{Cut, Fibre, Grid, Schedule, Step};
+use crate::source::LEVELS_TOGETHER;
 
 pub struct Levels {
     levels: Vec<Level>,
     /// Copies outputs that live elsewhere.
     outputs: Option<Kernel>,
     threads: usize,
-    library: Library,
+    library: Option<Library>,
     workspace: Bytes,
     /// For each chunk: what it was started with, how often, and the recording.
     recorded: [Recorded; 2],
@@ -45,34 +46,36 @@ struct Address {
 impl Levels {
     pub fn new(
         device: &Arc<Device>,
-        module: &Arc<Module>,
+        modules: &[Arc<Module>],
         plan: &Plan,
         schedule: &Schedule,
         layout: &Layout,
         precision: Precision,
     ) -> Result<Levels, CudaError> {
-        let library = Library::open()?;
+        // half a gigabyte of code that most steps of small precision do without
+        let any = schedule.levels.iter().flatten().any(|fibre| fibre.cut == Cut::Library);
+        let library = any.then(Library::open).transpose()?;
         let mut levels = Vec::new();
         for (n, fibres) in schedule.levels.iter().enumerate() {
             let mut products = Vec::new();
             for fibre in fibres.iter().filter(|f| f.cut == Cut::Library) {
-                let [Step::Call(call)] = fibre.steps[..] else { continue };
-                let Work::Matmul(m) = &plan.calls[call].work else { continue };
+                let (Some(library), [Step::Call(call)]) = (&library, &fibre.steps[..]) else { continue };
+                let Work::Matmul(m) = &plan.calls[*call].work else { continue };
                 let operands = [&m.a, &m.b, &m.operands[m.stores[0].1]];
                 let half = operands.map(|o| layout.is_half(o.buffer));
-                let product = Product::new(&library, m, half, precision)?;
+                let product = Product::new(library, m, half, precision)?;
                 products.push((product, operands.map(|o| address(layout, o))));
             }
             let units = Grid::of(fibres.iter().filter(|f| f.cut != Cut::Library)).blocks;
-            let kernel = (units > 0).then(|| module.kernel(&format!("level{n}"))).transpose()?;
+            let kernel = (units > 0).then(|| modules[n / LEVELS_TOGETHER].kernel(&format!("level{n}"))).transpose()?;
             let shared = fibres.iter().map(|f| stage_bytes(plan, f)).max().unwrap_or(0);
             if let Some(kernel) = kernel.as_ref().filter(|_| shared > 0) {
                 kernel.allow_shared(shared)?;
             }
             levels.push(Level { products, kernel: kernel.map(|k| (k, units, shared)) });
         }
-        let outputs = (!layout.copied.is_empty()).then(|| module.kernel("outputs")).transpose()?;
-        let workspace = Bytes::new(device, "products", WORKSPACE)?;
+        let outputs = (!layout.copied.is_empty()).then(|| modules[0].kernel("outputs")).transpose()?;
+        let workspace = Bytes::new(device, "products", if any { WORKSPACE } else { 0 })?;
         let threads = schedule.team.threads;
         Ok(Levels { levels, outputs, threads, library, workspace, recorded: Default::default() })
     }
@@ -99,9 +102,11 @@ impl Levels {
     unsafe fn put(&self, stream: &Stream, words: &Words) -> Result<(), CudaError> {
         let mut words = *words;
         for level in &self.levels {
-            for (product, addresses) in &level.products {
-                let at = addresses.map(|a| words.0[a.word] + a.offset);
-                product.run(&self.library, at, self.workspace.pointer, stream)?;
+            if let Some(library) = &self.library {
+                for (product, addresses) in &level.products {
+                    let at = addresses.map(|a| words.0[a.word] + a.offset);
+                    product.run(library, at, self.workspace.pointer, stream)?;
+                }
             }
             if let Some((kernel, units, shared)) = &level.kernel {
                 kernel.launch(stream, *units, self.threads, *shared, &mut words.0)?;

@@ -7,10 +7,11 @@ use citius_cuda::{
     By, Chip, Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Options, Precision, Rule, Schedule, Scheduled, Team,
     call_library, keep_zeros, read_through_transposes, render,
 };
+use citius_graph::scalar::Binary;
 use citius_graph::{DType, Graph};
 use citius_nn::{
-    Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, Stem, TransformerClassifier, cross_entropy,
-    forecaster, mlp, mse,
+    Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, ResNet9, Stem, TransformerClassifier,
+    cross_entropy, forecaster, mlp, mse,
 };
 use citius_plan::{Instr, Plan, Work};
 
@@ -107,7 +108,39 @@ fn convolutions_go_to_the_matrix_units() {
     assert!(!plan.calls.iter().any(|c| matches!(&c.work, Work::Loop(l) if l.program.instrs == [Instr::Const(0.0)])));
 }
 
-fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> String {
+/// What is asked to equal something computed again would never do so, and moments hold for whole columns.
+#[test]
+fn maxima_and_moments_are_not_rounded() {
+    let g = Graph::new();
+    let net = ResNet9 { inputs: 3, outputs: 10, width: 16 };
+    let loss =
+        cross_entropy(&net.forward(&g.input("x", &[64, 3, 16, 16])), &g.input_of("y", &[64], DType::I32), 0.0, None);
+    Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+    let plan = read_through_transposes(&citius_plan::compile(&g).unwrap());
+    let large = call_library(&plan, Rule { from: 1 << 20, ..rule(Precision::Bf16) }).unwrap();
+    let mut maxima = 0;
+    for call in &large.plan.calls {
+        let (program, operands) = match &call.work {
+            Work::Loop(l) => (&l.program, &l.operands),
+            Work::Matmul(m) => (&m.program, &m.operands),
+            _ => continue,
+        };
+        for instr in &program.instrs {
+            let Instr::Binary(Binary::Eq, a, b) = *instr else { continue };
+            for side in [a, b] {
+                if let Instr::Load(operand) = program.instrs[side] {
+                    assert!(!large.half.contains(operands[operand].buffer), "{}", call.label);
+                    maxima += 1;
+                }
+            }
+        }
+    }
+    assert!(maxima >= 3, "of three stages");
+    let is_vector = |id: &usize| large.plan.buffers[*id].shape.elements() <= 16 << 3;
+    assert!(!large.half.buffers.iter().any(is_vector), "{:?}", large.half.buffers);
+}
+
+fn source(plan: &Plan, schedule: &Schedule, half: &Halves, timed: bool) -> Vec<String> {
     let mut places = LeafPlaces::default();
     places.admit(plan);
     let layout = Layout::new(plan, schedule, &places, &|name| name != "rows", half, 227 << 10);
@@ -146,7 +179,7 @@ fn the_mnist_step_meets_three_times() {
 fn the_source_of_a_small_step() {
     const FUNCTION: &str = "static __device__ __noinline__";
     let plan = step(&[3, 4, 1], 8, 100, false);
-    let text = source(&plan, &Schedule::new(&plan, ONE), &Halves::default(), false);
+    let text = source(&plan, &Schedule::new(&plan, ONE), &Halves::default(), false).concat();
     assert!(text.contains("extern __shared__ __align__(256) char chip[];"), "parameters stay on the chip");
     // what is generated, without what every kernel begins with
     let start = text.find(FUNCTION).unwrap();
@@ -164,7 +197,7 @@ fn large_products_are_the_librarys() {
         assert_eq!(large.half.buffers.is_empty(), precision == Precision::Fp32);
         let schedule = Schedule::in_levels(&large.plan, &large.products, 132);
         assert!(schedule.by_levels());
-        let text = source(&large.plan, &schedule, &large.half, false);
+        let text = source(&large.plan, &schedule, &large.half, false).concat();
         assert!(text.contains("level0(") && !text.contains(" steps("));
         assert_eq!(text.contains("(Bf16*)(scratch"), precision == Precision::Bf16);
         assert_eq!(text.contains("(Fp16*)(scratch"), precision == Precision::Fp16);
@@ -190,8 +223,7 @@ fn sources_compile() {
             (&mnist, Team { blocks: 16, groups: 4, threads: 128 }),
         ] {
             for timed in [false, true] {
-                let text = source(plan, &Schedule::new(plan, team), &none, timed);
-                citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{team:?} for {capability:?}: {e}"));
+                compiles(&source(plan, &Schedule::new(plan, team), &none, timed), capability);
             }
         }
         for cell in [Cell::Tanh, Cell::Relu, Cell::Gru, Cell::Lstm] {
@@ -199,28 +231,31 @@ fn sources_compile() {
             for width in [20, 48, 200] {
                 let plan = recurrent_step(cell, width);
                 let team = Team { blocks: 16, groups: 2, threads: 128 };
-                let text = source(&plan, &Schedule::new(&plan, team), &none, false);
-                citius_cuda::compile(&text, capability)
-                    .unwrap_or_else(|e| panic!("{cell:?} of {width} for {capability:?}: {e}"));
+                compiles(&source(&plan, &Schedule::new(&plan, team), &none, false), capability);
             }
         }
         for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
             let Scheduled { plan, schedule, half } = attention(precision, capability);
-            let text = source(&plan, &schedule, &half, false);
+            let parts = source(&plan, &schedule, &half, false);
             // sums are shared where there are clusters
             let shared = precision != Precision::Fp32 && capability >= (9, 0);
-            assert_eq!(text.contains("__cluster_dims__"), shared, "{precision} for {capability:?}");
-            citius_cuda::compile(&text, capability).unwrap_or_else(|e| panic!("{precision} for {capability:?}: {e}"));
+            assert_eq!(parts.concat().contains("__cluster_dims__"), shared, "{precision} for {capability:?}");
+            compiles(&parts, capability);
         }
         for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp16] {
             // none of the convolutions is exact there
             let rule = rule_for(precision, capability);
             for large in [&wide, &residual].into_iter().filter_map(|plan| call_library(plan, rule)) {
                 let schedule = Schedule::in_levels(&large.plan, &large.products, 132);
-                let text = source(&large.plan, &schedule, &large.half, false);
-                citius_cuda::compile(&text, capability)
-                    .unwrap_or_else(|e| panic!("{precision} for {capability:?}: {e}"));
+                compiles(&source(&large.plan, &schedule, &large.half, false), capability);
             }
         }
+    }
+}
+
+#[track_caller]
+fn compiles(parts: &[String], capability: (i32, i32)) {
+    for part in parts {
+        citius_cuda::compile(part, capability).unwrap_or_else(|e| panic!("for {capability:?}: {e}"));
     }
 }

@@ -1,7 +1,9 @@
 //! The CUDA executor, as one block, a cluster and a grid, against the reference and against PyTorch.
 
 use citius_cuda::Precision;
-use citius_testkit::{Cuda, Tolerance, golden};
+use citius_graph::{DType, Graph};
+use citius_nn::{Activation, Conv2d, Flatten, Linear, Module, Pool, ResNet9, Sequential, Vgg, cross_entropy};
+use citius_testkit::{Cuda, Evaluate, Tolerance, Values, cases::numbers, golden};
 
 const F32: Tolerance = Tolerance { relative: 2e-6, absolute: 2e-6 };
 
@@ -43,6 +45,67 @@ fn products_on_matrix_units() {
         let cuda = Cuda::in_precision(precision).expect("a GPU");
         citius_testkit::products(&cuda, Tolerance::new(0.01, absolute));
     }
+}
+
+/// Gradients of convolutional networks with batch norm, residual blocks and the largest of windows. Where a rounded number falls on the
+/// other side of a relu, or another element of a window is the largest, a gradient goes elsewhere: of a share f of them, all are off by √f,
+/// and the squares of that add up layer by layer. As many are lost as gained, so little of it is along the gradient. What goes astray
+/// is off by all of it.
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn gradients_of_pictures_in_halves() {
+    type Net = fn() -> Box<dyn Module>;
+    // with their convolutions
+    let nets: [(Net, usize, [usize; 4]); 6] = [
+        (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 64 }), 8, [32, 3, 16, 16]),
+        (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 8 }), 8, [48, 3, 21, 19]),
+        (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 5 }), 8, [48, 3, 16, 16]),
+        (|| Box::new(Vgg { inputs: 3, outputs: 10, channels: vec![64, 128], dropout: 0.0 }), 4, [32, 3, 17, 13]),
+        (|| Box::new(pooled(Conv2d::new("conv", 8, 128, 3), Pool::max(2), 128 * 6 * 5)), 1, [32, 8, 14, 13]),
+        (|| Box::new(pooled(Conv2d::new("conv", 8, 24, 3), Pool::max(3).stride(2), 24 * 5 * 4)), 1, [32, 8, 13, 11]),
+    ];
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let check = |net: &dyn Module, layers: usize, dims: [usize; 4]| {
+        let exact = gradients(Precision::Fp32, net, dims);
+        for (precision, of_layer) in [(Precision::Tf32, 0.06), (Precision::Fp16, 0.06), (Precision::Bf16, 0.15)] {
+            let rounded = gradients(precision, net, dims);
+            let most = of_layer * (layers as f64).sqrt();
+            for (name, expected) in &exact {
+                let squares = dot(expected, expected);
+                let difference: Vec<f64> = rounded[name].iter().zip(expected).map(|(a, b)| a - b).collect();
+                let off = (dot(&difference, &difference) / squares).sqrt();
+                let along = dot(&difference, expected) / squares;
+                let told = format!("{name} is off by {off:.4}, {along:.4} along it");
+                assert!(off <= most && along.abs() <= most / 2.0, "{} {dims:?} {precision}: {told}", net.describe());
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for (net, layers, dims) in nets {
+            scope.spawn(move || check(net().as_ref(), layers, dims));
+        }
+    });
+}
+
+/// Without batch norm: what is compared is the product itself.
+fn pooled(conv: Conv2d, pool: Pool, width: usize) -> Sequential {
+    let first = Sequential::new().with(conv).with(Activation::Relu).with(pool);
+    first.with(Flatten).with(Linear::new("fc", width, 10))
+}
+
+/// Of cross-entropy, by parameter.
+fn gradients(precision: Precision, net: &dyn Module, dims: [usize; 4]) -> Values {
+    let g = Graph::new();
+    let loss = cross_entropy(&net.forward(&g.input("x", &dims)), &g.input_of("y", &[dims[0]], DType::I32), 0.0, None);
+    let (leaves, parameters): (Vec<_>, Vec<_>) = g.trainable().into_iter().unzip();
+    // small numbers of 16 bits have few digits
+    for (leaf, gradient) in leaves.iter().zip(g.gradients(&(loss * 256.0), &parameters)) {
+        g.output(&leaf.name, &gradient.expect("all of the network counts"));
+    }
+    let classes = (0..dims[0]).map(|i| (i * 7 % 10) as f64).collect();
+    let inputs = Values::from([("x".into(), numbers("x", dims.iter().product())), ("y".into(), classes)]);
+    let cuda = Cuda::in_precision(precision).expect("a GPU");
+    cuda.run(&g, &Values::new(), &[inputs]).expect("one step").remove(0)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Zero configuration: what a run is made of when nobody says otherwise, each choice with its reason.
 
+use citius_cuda::Precision;
 use citius_data::Task;
 use citius_nn::schedules::{Cosine, OneCycle};
 use citius_nn::{
@@ -104,6 +105,9 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
             "nlinear goes on with columns of a series, and a row here is something else; use --model mlp or gru";
         return Err(TrainError::Setting(problem.to_owned()));
     }
+    // without matrix units a GPU convolves several times slower, and what they round away is less than the noise of a batch
+    let on_gpu = matches!(wishes.device, Some(Device::Cuda(_)));
+    let usual_precision = if pictures && convolves(&network) && on_gpu { Precision::Tf32 } else { Precision::Fp32 };
     let hidden = hidden.unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
     let dropout = wishes.dropout.unwrap_or(base.dropout);
@@ -177,7 +181,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         schedule,
         clip: wishes.clip_norm.or(base.clip_norm).map(|max_norm| Clip::Norm { max_norm }),
         accumulate: wishes.accumulate.unwrap_or(1),
-        precision: wishes.precision.unwrap_or_default(),
+        precision: wishes.precision.unwrap_or(usual_precision),
         batch_size,
         epochs,
         validate_every,
@@ -234,6 +238,10 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), why_rate);
     say("schedule", settings.schedule.name().to_owned(), wishes.schedule.is_some(), why_schedule);
     say("batch", settings.batch_size.to_string(), wishes.batch_size.is_some(), base.why_batch);
+    if wishes.precision.is_none() && settings.precision != Precision::Fp32 {
+        let why = "convolutions on the GPU's matrix units; fp32 for every digit, bf16 for more speed";
+        say("precision", settings.precision.to_string(), false, why);
+    }
     let length = format!("{} of {} steps", count(settings.epochs), count(steps));
     say("epochs", length, wishes.epochs.is_some(), base.why_epochs);
     if let Some(decay) = settings.average {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use citius_nn::{ByName, Loss, OptimizerConfig};
-use citius_train::{Training, Wishes};
+use citius_nn::{ByName, Loss, Network, OptimizerConfig};
+use citius_train::{Device, Precision, Problem, Training, Wishes};
 
 fn training(text: &str, wishes: Wishes) -> Result<Training, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -47,6 +47,21 @@ fn wishes_are_kept() {
     assert_eq!((s.patience, s.refit, s.loss), (None, false, Loss::Mae));
     let OptimizerConfig::RmsProp(o) = s.optimizer else { panic!("{:?}", s.optimizer) };
     assert_eq!(o.weight_decay, 0.5);
+}
+
+#[test]
+fn a_gpu_convolves_on_its_matrix_units() {
+    let precision = |model: &str, device: Device, precision: Option<Precision>| {
+        let model = Some(Network::by_name(model).unwrap());
+        let wishes = Wishes { model, device: Some(device), precision, ..Wishes::default() };
+        let training = Training::on(Problem::digits(40, 10).unwrap(), wishes).unwrap();
+        let said = training.choices.iter().any(|c| c.what == "precision");
+        (training.settings.precision, said)
+    };
+    assert_eq!(precision("lenet", Device::Cuda(0), None), (Precision::Tf32, true));
+    assert_eq!(precision("lenet", Device::Cuda(0), Some(Precision::Fp32)), (Precision::Fp32, false));
+    assert_eq!(precision("mlp", Device::Cuda(0), None), (Precision::Fp32, false));
+    assert_eq!(precision("lenet", Device::Cpu, None), (Precision::Fp32, false));
 }
 
 #[test]

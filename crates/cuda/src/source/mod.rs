@@ -2,6 +2,7 @@
 
 mod blocks;
 mod functions;
+mod groups;
 pub mod loops;
 pub mod matmul;
 pub mod program;
@@ -29,8 +30,52 @@ const PRELUDE: &str = include_str!("prelude.cu");
 const DRAW: &str = include_str!("draw.cu");
 const TENSOR: &str = include_str!("tensor.cu");
 
-/// The kernel `steps` for this schedule.
-pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPlaces, timed: bool) -> String {
+/// Levels of a source: the compiler takes seconds for a hundred of them, and several sources are compiled side by side.
+pub const LEVELS_TOGETHER: usize = 8;
+
+/// The kernel `steps` for this schedule; or, of one that is run level by level, kernels in several sources, level `n` in number
+/// `n / LEVELS_TOGETHER` and what else there is in the first.
+pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPlaces, timed: bool) -> Vec<String> {
+    let stage = Stage::new(plan, schedule, layout);
+    if schedule.by_levels() {
+        let part = |(n, levels): (usize, &[Vec<Fibre>])| {
+            let mut text = head(plan, schedule, layout, timed, n == 0);
+            emit_levels(&mut text, &stage, n * LEVELS_TOGETHER, levels, timed);
+            if n == 0 {
+                emit_outputs(&mut text, layout);
+            }
+            text.into_string()
+        };
+        return schedule.levels.chunks(LEVELS_TOGETHER).enumerate().map(part).collect();
+    }
+    let mut text = head(plan, schedule, layout, timed, true);
+    let mut functions = Functions::new(layout.on_chip.is_none());
+    let mut shared = Vec::new();
+    for fibre in schedule.fibres().filter(|f| f.cut != Cut::Library) {
+        let mut body = Text::default();
+        shared.push(emit_fibre(&mut body, &stage, fibre, timed, true));
+        functions.add(body.into_string());
+    }
+    let mut calls = functions.write(&mut text, false).into_iter();
+    let shared = shared.into_iter().max().unwrap_or(0).max(32);
+    let mut of = |levels: &[Vec<Fibre>]| -> Vec<Calls> {
+        let ours = |level: &Vec<Fibre>| level.iter().filter(|f| f.cut != Cut::Library).cloned().collect::<Vec<_>>();
+        levels
+            .iter()
+            .map(|level| ours(level).iter().zip(&mut calls).map(|(f, call)| (call, f.units())).collect())
+            .collect()
+    };
+    let levels = of(&schedule.levels);
+    let stage = |b: &Beside| (b.level, of(&b.stages).into_iter().flatten().collect::<Calls>());
+    let ahead = schedule.ahead.iter().map(stage).collect();
+    let behind = schedule.behind.as_ref().map(|b| (b.level, of(&b.stages)));
+    let kernel = Kernel { layout, leaves, levels, ahead, behind, timed };
+    kernel.emit(&mut text, shared);
+    vec![text.into_string()]
+}
+
+/// What every source begins with.
+fn head(plan: &Plan, schedule: &Schedule, layout: &Layout, timed: bool, first: bool) -> Text {
     let mut text = Text::default();
     text.line(format!("#define THREADS {}", schedule.team.threads));
     text.line(format!("#define GROUPS {}", schedule.team.groups));
@@ -49,7 +94,7 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
         text.line("#define TIMED");
     }
     text.line(PRELUDE);
-    if rows_alone(layout).is_some() {
+    if first && rows_alone(layout).is_some() {
         text.line(DRAW);
     }
     if schedule.fibres().any(|f| matches!(f.cut, Cut::Tensor { .. })) {
@@ -65,41 +110,25 @@ pub fn render(plan: &Plan, schedule: &Schedule, layout: &Layout, leaves: &LeafPl
         let region = if layout.on_chip.is_some() { "chip" } else { "scratch" };
         text.line(format!("#define part{call}_{fold} ({region} + {})", parts.offset));
     }
-    let by_levels = schedule.by_levels();
-    let mut functions = Functions::new(layout.on_chip.is_none() && !by_levels);
+    text
+}
+
+/// Kernels for some levels, the first of which has this number.
+fn emit_levels(text: &mut Text, stage: &Stage, first: usize, levels: &[Vec<Fibre>], timed: bool) {
+    let is_ours = |f: &&Fibre| f.cut != Cut::Library;
+    let mut functions = Functions::new(false);
     let mut shared = Vec::new();
-    let stage = Stage::new(plan, schedule, layout);
-    for fibre in schedule.fibres().filter(|f| f.cut != Cut::Library) {
+    for fibre in levels.iter().flatten().filter(is_ours) {
         let mut body = Text::default();
-        shared.push(emit_fibre(&mut body, &stage, fibre, timed, !by_levels));
+        shared.push(emit_fibre(&mut body, stage, fibre, timed, false));
         functions.add(body.into_string());
     }
-    let mut calls = functions.write(&mut text, by_levels).into_iter();
-    if by_levels {
-        let mut ours = calls.zip(shared);
-        for (n, level) in schedule.levels.iter().enumerate() {
-            let fibres: Vec<&Fibre> = level.iter().filter(|f| f.cut != Cut::Library).collect();
-            let calls: Vec<(Function, usize)> = (&mut ours).take(fibres.len()).collect();
-            emit_level(&mut text, n, &fibres, &calls);
-        }
-        emit_outputs(&mut text, layout);
-        return text.into_string();
+    let mut calls = functions.write(text, true).into_iter().zip(shared);
+    for (n, level) in levels.iter().enumerate() {
+        let fibres: Vec<&Fibre> = level.iter().filter(is_ours).collect();
+        let calls: Vec<(Function, usize)> = (&mut calls).take(fibres.len()).collect();
+        emit_level(text, first + n, &fibres, &calls);
     }
-    let shared = shared.into_iter().max().unwrap_or(0).max(32);
-    let mut of = |levels: &[Vec<Fibre>]| -> Vec<Calls> {
-        let ours = |level: &Vec<Fibre>| level.iter().filter(|f| f.cut != Cut::Library).cloned().collect::<Vec<_>>();
-        levels
-            .iter()
-            .map(|level| ours(level).iter().zip(&mut calls).map(|(f, call)| (call, f.units())).collect())
-            .collect()
-    };
-    let levels = of(&schedule.levels);
-    let stage = |b: &Beside| (b.level, of(&b.stages).into_iter().flatten().collect::<Calls>());
-    let ahead = schedule.ahead.iter().map(stage).collect();
-    let behind = schedule.behind.as_ref().map(|b| (b.level, of(&b.stages)));
-    let kernel = Kernel { layout, leaves, levels, ahead, behind, timed };
-    kernel.emit(&mut text, shared);
-    text.into_string()
 }
 
 /// What all fibres are written with.

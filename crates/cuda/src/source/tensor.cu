@@ -1,6 +1,6 @@
 // --- matrix units -------------------------------------------------------------------------------------------------------
 
-extern __shared__ __align__(128) char stages[];
+extern __shared__ __align__(1024) char stages[];
 
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
@@ -65,4 +65,16 @@ __device__ __forceinline__ Four load4_of(int rank, const float* p) {
                  : "=f"(x.v[0]), "=f"(x.v[1]), "=f"(x.v[2]), "=f"(x.v[3]) : "r"(there) : "memory");
     return x;
 }
+#endif
+
+#if __CUDA_ARCH_FEAT_SM90_ALL
+// a side of a product for groups of warps: rows of 128 bytes in eights of 1024, 64 across `k` in 8192, pieces that change places
+__device__ __forceinline__ u64 group_side(u32 at) {
+    return (u64)((at & 0x3ffff) >> 4) | (u64)(8192 >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+// what this thread's copies have brought is seen by the matrix units, once all threads have met
+__device__ __forceinline__ void groups_see() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void groups_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void groups_end() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void groups_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 #endif

@@ -1,12 +1,15 @@
 //! Products on the matrix units: a tile per block of 256 threads. Sixteen bytes at a time, parts of both sides go through a ring of
 //! stages in shared memory while the one before is multiplied; the sums then cross shared memory once more, so that the epilogue
-//! reads and writes whole rows. Where a product has few tiles, the blocks of a cluster share the sum of each. Windows of a convolution are walked where they are, as any product's sides.
+//! reads and writes whole rows. On Hopper, numbers of 16 bits are multiplied by groups of warps ([`super::groups`]). Where a product
+//! has few tiles, the blocks of a cluster share the sum of each. Windows of a convolution are walked where they are, as any product's
+//! sides.
 
 use std::collections::BTreeMap;
 
 use citius_graph::DType;
 use citius_plan::{BufferId, Instr, Matmul, Operand};
 
+use super::groups;
 use super::matmul::{all_rows, along_k, is_flat, split_row};
 use super::program::{element, loaded, render};
 use super::text::Text;
@@ -38,12 +41,14 @@ pub struct TensorTile {
     pub cols: usize,
     /// Blocks of a cluster that share the sum of a tile.
     pub split: usize,
-    precision: Precision,
+    pub precision: Precision,
+    /// Four warps multiply at once, out of shared memory ([`groups`]).
+    by_groups: bool,
 }
 
 /// Which way a side of a product lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lies {
+pub enum Lies {
     AlongK,
     Across,
 }
@@ -64,8 +69,10 @@ impl TensorTile {
         let splits = [1, 2, 4, 8].into_iter().filter(|split| *split <= most && turns / split >= LEAST_TURNS.min(turns));
         // smaller tiles read both sides more often
         let sizes = [(128, 128, 1.0), (128, 64, 1.2), (64, 128, 1.2), (64, 64, 1.5)];
-        let all = splits
-            .flat_map(|split| sizes.map(|(rows, cols, each)| (TensorTile { rows, cols, split, precision }, each)));
+        let by_groups = precision.is_half() && chip.has_groups();
+        let all = splits.flat_map(|split| {
+            sizes.map(|(rows, cols, each)| (TensorTile { rows, cols, split, precision, by_groups }, each))
+        });
         let cost = |(tile, each): &(TensorTile, f64)| {
             let area = (tile.rows * tile.cols) as f64;
             let units = tile.units(m);
@@ -105,6 +112,7 @@ impl TensorTile {
     /// Bytes of a stage of a side.
     fn side_bytes(&self, lies: Option<Lies>, extent: usize) -> usize {
         match lies {
+            _ if self.by_groups => extent * groups::ROW,
             Some(Lies::AlongK) => extent * ROW,
             _ => self.depth() * self.across_row(extent),
         }
@@ -117,13 +125,18 @@ impl TensorTile {
     }
 
     /// Terms of a stage.
-    fn depth(&self) -> usize {
+    pub fn depth(&self) -> usize {
         PIECES * piece(self.precision)
     }
 
-    /// Warps down and across.
-    fn warps(&self) -> (usize, usize) {
-        if self.rows > self.cols { (4, 2) } else { (2, 4) }
+    /// Rows and columns of a warp's part, and how to find its first ones.
+    fn warps(&self) -> (usize, usize, String) {
+        if self.by_groups {
+            return groups::warps(self.rows, self.cols);
+        }
+        let (down, across) = if self.rows > self.cols { (4, 2) } else { (2, 4) };
+        let (wm, wn) = (self.rows / down, self.cols / across);
+        (wm, wn, format!("const int wm = warp / {across} * {wm}, wn = warp % {across} * {wn};"))
     }
 }
 
@@ -224,10 +237,9 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
         });
         text.line("copies_end();");
     };
-    let (down, across) = tile.warps();
-    let (wm, wn) = (tile.rows / down, tile.cols / across);
+    let (wm, wn, places) = tile.warps();
     let (mt, nt) = (wm / 16, wn / 8);
-    text.line(format!("const int wm = warp / {across} * {wm}, wn = warp % {across} * {wn};"));
+    text.line(places);
     text.line(format!("float acc[{mt}][{nt}][4] = {{}};"));
     // words across `k` are read four at a time: the rows or columns of a thread lie beside each other
     let turned = |lies: Lies| precision == Precision::Tf32 && lies == Lies::Across;
@@ -249,13 +261,27 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
     text.line("#pragma unroll 1");
     text.block(format!("for (int turn = 0; turn < {end}; turn++)"), |text| {
         text.line(format!("copies_wait<{}>();", STAGES - 2));
+        if tile.by_groups {
+            // a stage is overwritten when all have multiplied it
+            text.line("groups_see();");
+            text.line("groups_wait();");
+        }
         text.line("__syncthreads();");
         let ahead = STAGES - 1;
+        let at = format!("const u32 at = base + turn % {STAGES} * {stage};");
+        if tile.by_groups {
+            // copies are started while these multiply
+            text.line(&at);
+            groups::multiply(text, &tile, (left, right), of_left, nt);
+        }
         text.block(format!("if (turn + {ahead} < {end})"), |text| {
             bring(text, &format!("{first}turn + {ahead}"), &format!("(turn + {ahead}) % {STAGES}"), false);
         });
         text.line("else copies_end();");
-        text.line(format!("const u32 at = base + turn % {STAGES} * {stage};"));
+        if tile.by_groups {
+            return;
+        }
+        text.line(&at);
         text.line("#pragma unroll");
         text.block(format!("for (int ks = 0; ks < {}; ks++)", PIECES / 2), |text| {
             text.line(format!("u32 a[{mt}][4], b[{}][4];", nt / 2));
@@ -282,6 +308,9 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
         });
     });
     text.line("copies_wait<0>();");
+    if tile.by_groups {
+        text.line("groups_wait();");
+    }
     text.line("__syncthreads();");
     let wide = tile.sums_row();
     text.line("float* sums = (float*)stages;");
@@ -320,14 +349,20 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
     }
 }
 
-/// Every stage begins a row of terms, or is several whole ones: where it begins and where a piece lies in it can be told apart.
+/// Every stage is part of one row of terms, or several whole ones, of several whole deeper ones, and so on: where it begins and where a
+/// piece lies in it can be told apart.
 fn walks_evenly(m: &Matmul, depth: usize) -> bool {
-    let rows = depth / m.k.max(1);
-    match m.deep.last() {
-        _ if m.k.is_multiple_of(depth) => true,
-        Some(last) => depth.is_multiple_of(m.k) && last.size.is_multiple_of(rows),
-        None => false,
+    let mut left = depth;
+    for size in std::iter::once(m.k).chain(m.deep.iter().rev().map(|d| d.size)) {
+        if size.is_multiple_of(left) {
+            return true;
+        }
+        if size == 0 || !left.is_multiple_of(size) {
+            return false;
+        }
+        left /= size;
     }
+    false
 }
 
 /// How the pieces of a side are found from stage to stage.
@@ -373,6 +408,7 @@ impl Side {
     /// Bytes of a row in shared memory.
     fn row(&self, tile: &TensorTile) -> usize {
         match self.lies {
+            _ if tile.by_groups => groups::ROW,
             Lies::AlongK => ROW,
             Lies::Across => tile.across_row(self.extent),
         }
@@ -397,7 +433,11 @@ impl Side {
             };
             text.line(format!("const Index {name}_at{j} = {first} + {at};"));
             text.line(format!("const int {name}_k{j} = {k};"));
-            text.line(format!("const u32 {name}_to{j} = {q} / {beside} * {row} + {q} % {beside} * 16;"));
+            let to = match tile.by_groups {
+                true => groups::place(&q, beside, self.lies),
+                false => format!("{q} / {beside} * {row} + {q} % {beside} * 16"),
+            };
+            text.line(format!("const u32 {name}_to{j} = {to};"));
             if self.walk == Walk::Straight {
                 // pieces beyond the end are not read
                 let from = format!("{} + {}", address(&format!("{name}_at{j}")), along(&format!("{name}_k{j}")));

@@ -3,7 +3,7 @@ static __device__ __noinline__ void fibre0(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 1, r1 = min(r0 + 1, (Index)1);
     
-    // constant  # schedules.rs:34
+    // constant  # schedules.rs:35
     {
         if (warp < 1) {
             #pragma unroll 1
@@ -21,7 +21,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 8, r1 = min(r0 + 8, (Index)8);
     
-    // matmul → relu  # schedules.rs:29 (in 0 Linear 3→4)
+    // matmul → relu  # schedules.rs:30 (in 0 Linear 3→4)
     {
         const Index c0 = 0;
         for (int pos = tid; pos < 32; pos += THREADS) {
@@ -51,7 +51,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // matmul → mul  # schedules.rs:29 (in 2 Linear 4→1)
+    // matmul → mul  # schedules.rs:30 (in 2 Linear 4→1)
     sync_group();
     {
         const Index c0 = 0;
@@ -93,7 +93,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // sum  # schedules.rs:31
+    // sum  # schedules.rs:32
     sync_group();
     {
         if (warp < 1) {
@@ -113,7 +113,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // matmul → choose  # schedules.rs:29 (in 2 Linear 4→1)
+    // matmul → choose  # schedules.rs:30 (in 2 Linear 4→1)
     {
         const Index c0 = 0;
         for (int pos = tid; pos < 32; pos += THREADS) {
@@ -143,7 +143,7 @@ static __device__ __noinline__ void fibre1(const Args& args, char* scratch, char
         }
     }
     
-    // sum  # schedules.rs:29 (in 2 Linear 4→1)
+    // sum  # schedules.rs:30 (in 2 Linear 4→1)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -164,7 +164,7 @@ static __device__ __noinline__ void fibre2(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 4, r1 = min(r0 + 4, (Index)4);
     
-    // sum  # schedules.rs:29 (in 0 Linear 3→4)
+    // sum  # schedules.rs:30 (in 0 Linear 3→4)
     {
         for (Index first = r0; first < r1; first += 4) {
             const int x = tid % 4, y = tid / 4;
@@ -193,7 +193,7 @@ static __device__ __noinline__ void fibre3(const Args& args, char* scratch, char
 {
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     
-    // matmul  # schedules.rs:29 (in 2 Linear 4→1)
+    // matmul  # schedules.rs:30 (in 2 Linear 4→1)
     {
         const int in_outer = unit % 1;
         const Index r0 = in_outer / 1 * 4, c0 = in_outer % 1 * 1;
@@ -227,7 +227,7 @@ static __device__ __noinline__ void fibre4(const Args& args, char* scratch, char
 {
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     
-    // matmul  # schedules.rs:29 (in 0 Linear 3→4)
+    // matmul  # schedules.rs:30 (in 0 Linear 3→4)
     {
         const int in_outer = unit % 1;
         const Index r0 = in_outer / 1 * 3, c0 = in_outer % 1 * 4;
@@ -262,11 +262,11 @@ static __device__ __noinline__ void fibre5(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 1, r1 = min(r0 + 1, (Index)1);
     
-    // all parts of: sum  # schedules.rs:31
+    // all parts of: sum  # schedules.rs:32
     
-    // all parts of: sum  # schedules.rs:29 (in 2 Linear 4→1)
+    // all parts of: sum  # schedules.rs:30 (in 2 Linear 4→1)
     
-    // mul, square, add, sub, div, square, maximum  # schedules.rs:34 (in update of 2.bias)
+    // mul, square, add, sub, div, square, maximum  # schedules.rs:35 (in update of 2.bias)
     sync_group();
     {
         if (warp < 1) {
@@ -339,7 +339,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 1, r1 = min(r0 + 1, (Index)1);
     
-    // sum, add, sub, sum  # schedules.rs:34 (in update of 0.weight)
+    // sum, add, sub, sum  # schedules.rs:35 (in update of 0.weight)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -386,10 +386,10 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
         }
     }
     
-    // all parts of: sum, add, sub, sum  # schedules.rs:34 (in update of 0.weight)
+    // all parts of: sum, add, sub, sum  # schedules.rs:35 (in update of 0.weight)
     sync_group();
     
-    // sum, add, sub, sum, maximum  # schedules.rs:34 (in update of 0.bias)
+    // sum, add, sub, sum, maximum  # schedules.rs:35 (in update of 0.bias)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -440,10 +440,10 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
         }
     }
     
-    // all parts of: sum, add, sub, sum, maximum  # schedules.rs:34 (in update of 0.bias)
+    // all parts of: sum, add, sub, sum, maximum  # schedules.rs:35 (in update of 0.bias)
     sync_group();
     
-    // sum, add, sub, sum  # schedules.rs:34 (in update of 2.weight)
+    // sum, add, sub, sum  # schedules.rs:35 (in update of 2.weight)
     {
         if (warp < 1) {
             float fold0 = 0.0f;
@@ -490,7 +490,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
         }
     }
     
-    // all parts of: sum, add, sub, sum  # schedules.rs:34 (in update of 2.weight)
+    // all parts of: sum, add, sub, sum  # schedules.rs:35 (in update of 2.weight)
     sync_group();
     
     // sqrt  # clip.rs:41
@@ -519,7 +519,7 @@ static __device__ __noinline__ void fibre7(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 8, r1 = min(r0 + 8, (Index)8);
     
-    // gather_rows  # schedules.rs:31
+    // gather_rows  # schedules.rs:32
     {
         #pragma unroll 2
         for (Index e = r0 * 1 + tid; e < r1 * 1; e += THREADS) {
@@ -537,7 +537,7 @@ static __device__ __noinline__ void fibre8(const Args& args, char* scratch, char
     const int tid = threadIdx.x % THREADS, lane = tid % 32, warp = tid / 32;
     const Index r0 = (Index)unit * 8, r1 = min(r0 + 8, (Index)8);
     
-    // gather_rows  # schedules.rs:27
+    // gather_rows  # schedules.rs:28
     {
         #pragma unroll 2
         for (Index e = r0 * 3 + tid; e < r1 * 3; e += THREADS) {

@@ -1,0 +1,69 @@
+//! Hopper's matrix units read both sides from shared memory, for four warps at once (`wgmma`): 64 rows by up to 256 columns, sixteen
+//! terms at a time. Rows there are 128 bytes, eight of them a group whose sixteen-byte pieces change places by row, so that neither
+//! writing nor reading meets in one bank.
+
+use super::tensor::{Lies, TensorTile};
+use super::text::Text;
+use crate::precision::Precision;
+
+/// Bytes of a row: 64 terms of a row or column, or a term of 64 of them.
+pub const ROW: usize = 128;
+
+/// Terms of an instruction.
+const TERMS: usize = 16;
+
+/// Rows and columns of a warp's part of a tile, and how to find its first ones: each of two groups of warps has half of the rows, or where
+/// there are only 64 half of the columns.
+pub fn warps(rows: usize, cols: usize) -> (usize, usize, String) {
+    match rows {
+        64 => (16, cols / 2, format!("const int wm = warp % 4 * 16, wn = warp / 4 * {};", cols / 2)),
+        _ => (16, cols, "const int wm = warp * 16, wn = 0;".to_owned()),
+    }
+}
+
+/// Where piece `q` of a side goes in its stage; `beside` of them lie side by side in memory.
+pub fn place(q: &str, beside: usize, lies: Lies) -> String {
+    match lies {
+        // rows of the tile, each with its 64 terms
+        Lies::AlongK => format!("{q} / 8 * {ROW} + ({q} % 8 ^ {q} / 8 % 8) * 16"),
+        // blocks of 64 rows or columns of the tile, each with a row for a term
+        Lies::Across => {
+            format!("{q} % {beside} / 8 * {} + {q} / {beside} * {ROW} + ({q} % 8 ^ {q} / {beside} % 8) * 16", 64 * ROW)
+        }
+    }
+}
+
+/// Starts the products of the stage that begins `at`.
+pub fn multiply(text: &mut Text, tile: &TensorTile, (left, right): (Lies, Lies), of_left: usize, strips: usize) {
+    // of the 64 rows of the group, and of its columns
+    let first = |lies: Lies, at: &str| match lies {
+        Lies::AlongK => format!("({at}) * {ROW}"),
+        Lies::Across => format!("({at}) / 64 * {} + ({at}) % 64 * 2", 64 * ROW),
+    };
+    let step = |lies: Lies| match lies {
+        Lies::AlongK => TERMS * 2,
+        Lies::Across => TERMS * ROW,
+    };
+    let kind = if tile.precision == Precision::Fp16 { "f16" } else { "bf16" };
+    let turned = |lies: Lies| (lies == Lies::Across) as u8;
+    text.line(format!("const u64 left = group_side(at + {});", first(left, "wm / 64 * 64")));
+    text.line(format!("const u64 right = group_side(at + {of_left} + {});", first(right, "wn")));
+    text.line("groups_begin();");
+    let sums: Vec<String> = (0..4 * strips).map(|i| format!("%{i}")).collect();
+    let places: Vec<String> = (0..4 * strips).map(|i| format!("\"+f\"(acc[0][{}][{}])", i / 4, i % 4)).collect();
+    for part in 0..tile.depth() / TERMS {
+        text.line(format!(
+            "asm volatile(\"{{ .reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n{}k16.f32.{kind}.{kind} {{{}}}, %{}, %{}, p, 1, 1, {}, {}; }}\" : {} : \"l\"(left + {}), \"l\"(right + {}));",
+            8 * strips,
+            sums.join(", "),
+            4 * strips,
+            4 * strips + 1,
+            turned(left),
+            turned(right),
+            places.join(", "),
+            part * step(left) / 16,
+            part * step(right) / 16,
+        ));
+    }
+    text.line("groups_end();");
+}
