@@ -18,6 +18,7 @@ mod full_precision;
 mod gpu_too_large;
 mod init_too_large;
 mod init_too_small;
+mod label_changing_augmentation;
 mod label_noise;
 mod leakage;
 mod learning_rate_too_high;
@@ -127,6 +128,7 @@ pub const ALL: &[&dyn Check] = &[
     &twice_normalised::TwiceNormalised,
     &unscaled_features::UnscaledFeatures,
     &unscaled_target::UnscaledTarget,
+    &label_changing_augmentation::LabelChangingAugmentation,
     &unrelated_labels::UnrelatedLabels,
     &label_noise::LabelNoise,
     &leakage::Leakage,
