@@ -86,3 +86,58 @@ pub fn write(path: &Path, mended: &Mended) -> Result<(), String> {
         failed(error)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Evidence;
+    use crate::finding::{Finding, Severity};
+
+    fn trial(verdict: Verdict) -> Trial {
+        Trial {
+            verdict,
+            seeds: 4,
+            before: 2.0,
+            after: 1.0,
+            never: false,
+            lost: false,
+            speedup: 2.0,
+            interval: (1.8, 2.2),
+            target: 0.1,
+            random: None,
+            random_change: String::new(),
+            random_confirmed: false,
+        }
+    }
+
+    fn examined(trials: &[Option<Verdict>], cannot_start: bool) -> Examination {
+        let finding = |(i, verdict): (usize, &Option<Verdict>)| {
+            let fix = Fix::new("").set(["lr", "epochs", "batch-size"][i], [1i64, 50, 32][i]);
+            let finding =
+                Finding::new(["learning-rate-too-low", "too-few-epochs", "batch-too-large"][i], Severity::Fault, "");
+            Finding { trial: verdict.map(trial), ..finding.fix(fix) }
+        };
+        let cannot_start = cannot_start.then(|| "it cannot".to_owned());
+        let evidence = Evidence { cannot_start, ..Evidence::default() };
+        Examination { evidence, findings: trials.iter().enumerate().map(finding).collect(), seconds: 0.0 }
+    }
+
+    #[test]
+    fn only_what_was_confirmed_is_written() {
+        use Verdict::{Confirmed, Harmful, NotConfirmed};
+        let some = mended(&examined(&[Some(NotConfirmed), Some(Confirmed), Some(Harmful)], false), usize::MAX).unwrap();
+        assert_eq!((some.wishes.lr, some.wishes.epochs, some.wishes.batch_size), (None, Some(50), None));
+        assert_eq!((some.applied.len(), some.left.len()), (1, 2), "{some:?}");
+        assert!(some.trial.is_some_and(|trial| trial.after < trial.before));
+        let both = mended(&examined(&[Some(Confirmed), Some(Confirmed), None], false), usize::MAX).unwrap();
+        assert!(
+            both.applied.len() == 2 && both.fix.changes.len() == 2 && both.trial.is_none(),
+            "tried together: {both:?}"
+        );
+        assert_eq!(mended(&examined(&[Some(Confirmed), Some(Confirmed)], false), 1).unwrap().applied.len(), 1);
+        // nothing was tried
+        assert!(mended(&examined(&[None, None], false), usize::MAX).unwrap().applied.is_empty());
+        let stuck = mended(&examined(&[None, None], true), usize::MAX).unwrap();
+        assert!(stuck.applied.len() == 1 && stuck.applied[0].contains("untried"), "{stuck:?}");
+    }
+}

@@ -103,15 +103,32 @@ pub fn lost(step: u64, validates: bool) -> Point {
 }
 
 impl Curve {
-    /// Training error at the end: the mean of the last two points, as one is noisy.
+    /// Training error at the end.
     pub fn end(&self) -> f64 {
         end(&self.points, |p| p.train.error)
     }
 }
 
-/// The mean of the last two points; a network that is worse than lost is lost.
+/// The mean of the last two points, as one is noisy, unless the one before lies far back: on a busy machine there are few. A network that is
+/// worse than lost is lost.
 pub fn end(points: &[Point], of: impl Fn(&Point) -> f64) -> f64 {
+    let late = points.last().map_or(0, |last| last.step / 4 * 3);
     let last = &points[points.len().saturating_sub(2)..];
+    let last = if last.first().is_some_and(|p| p.step < late) { &last[1..] } else { last };
     let mean = last.iter().map(|p| of(p).min(LOST)).sum::<f64>() / last.len().max(1) as f64;
     if mean.is_finite() { mean } else { LOST }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_not_the_beginning() {
+        let point = |step: u64, error: f64| Point { step, train: Score { error, rarest: 0.0 }, validation: None };
+        let error = |points: &[Point]| end(points, |p| p.train.error);
+        assert_eq!(error(&[point(0, 1.0), point(900, 0.2), point(1000, 0.1)]), (0.2 + 0.1) / 2.0);
+        assert_eq!(error(&[point(0, 1.0), point(30, 0.7), point(1000, 0.1)]), 0.1, "judged three times only");
+        assert_eq!(error(&[point(0, 1.0), point(30, f64::NAN)]), LOST);
+    }
 }
