@@ -201,6 +201,11 @@ fn activation(settings: &Settings, activation: Activation) -> Fix {
     }
 }
 
+/// Validations without improvement after which to stop: a fifth of all that the run has, as ten may be more than there are.
+fn patience(settings: &Settings) -> i64 {
+    ((settings.epochs / settings.validate_every.max(1)) as i64 / 5).clamp(2, 10)
+}
+
 /// The gradient of a typical weight of the first layer by that of the last.
 fn gradient_decay(run: &Observed) -> f64 {
     let typical = |layer: &crate::evidence::dynamic::Layer| layer.grad / (layer.elements.max(1) as f64).sqrt();
