@@ -42,8 +42,16 @@ def sequence():
 def rows():
     for _ in range(1000):
         x = [random.gauss(0, 1) for _ in range(12)]
-        kind = "abcd"[(x[0] * x[1] > 0) + 2 * (x[2] + x[3] > 0)]
+        kind = "abcd"[(x[0] + x[1] > 0) + 2 * (x[2] + x[3] > 0)]
         yield (*(f"{v:.3f}" for v in x), kind)
+
+
+def relation():
+    for _ in range(1000):
+        a, b = random.random() * 1000, random.random()
+        c = 0.5 * a + 0.3 * b + random.random() * 10
+        target = a * (2 + math.sin(2 * math.pi * b)) + 0.5 * c + random.random()
+        yield f"{a:.2f}", f"{b:.4f}", f"{c:.2f}", f"{target:.2f}"
 
 
 write("unscaled", ["sales", "segment", "volume", "target"], unscaled())
@@ -51,3 +59,4 @@ write("sine", ["x", "y"], sine())
 write("line", ["x", "y"], line())
 write("sequence", ["a", "b", "c", "d", "value"], sequence())
 write("rows", [f"x{k}" for k in range(12)] + ["kind"], rows())
+write("relation", ["sales", "segment", "volume", "target"], relation())

@@ -39,7 +39,7 @@ fn a_fault_is_told_tried_and_mended() {
     let found: serde_json::Value = serde_json::from_str(last).unwrap();
     assert_eq!(found["findings"][0]["cause"], "unscaled-features", "{last}");
     assert!(found["findings"][0]["evidence"][0]["value"].is_number());
-    assert!(ran.err.contains("silence"), "{}", ran.err);
+    assert!(ran.err.contains("silence") && ran.err.contains("before → after"), "{}", ran.err);
     let fixed = fs::read_to_string(folder.path("run.fixed.toml")).unwrap();
     assert!(fixed.contains("scale = \"standard\""), "{fixed}");
     assert!(!folder.path("run.fixed.toml.part").exists() && !folder.path("run.fixed.part").exists());
@@ -81,6 +81,10 @@ fn what_cannot_be_examined() {
     folder.write("wrong.toml", "source = \"rows.csv\"\nloss = \"cross-entropy\"\n");
     let wrong = folder.run("doctor wrong.toml");
     assert!(wrong.code == 1 && wrong.out.contains("cannot start") && wrong.out.contains("wrong-loss"), "{}", wrong.out);
+    // there is no control to try a fix against: it is written, and said to be untried
+    folder.run("doctor wrong.toml --apply");
+    let fixed = fs::read_to_string(folder.path("wrong.fixed.toml")).unwrap();
+    assert!(fixed.contains("mse") && fixed.contains("untried"), "{fixed}");
     folder.write("odd.toml", "source = \"rows.csv\"\nmodel = \"lenet\"\n");
     let odd = folder.run("doctor odd.toml");
     assert!(odd.code == 2 && odd.out.contains("cannot start"), "{}{}", odd.out, odd.err);

@@ -174,14 +174,14 @@ pub fn look(evidence: &Evidence, options: &Options) -> Vec<Finding> {
 fn ranked(mut findings: Vec<Finding>) -> Vec<Finding> {
     let serious: Vec<&'static str> = findings.iter().filter(|f| f.severity > Severity::Note).map(|f| f.cause).collect();
     for finding in &mut findings {
-        let explains = |cause: &&'static str| {
-            let check = checks::ALL.iter().find(|check| check.cause() == *cause);
-            check.is_some_and(|check| check.explains().contains(&finding.cause))
+        let explains = |cause: &str, other: &str| {
+            let check = checks::ALL.iter().find(|check| check.cause() == cause);
+            check.is_some_and(|check| check.explains().contains(&other))
         };
         let place = |cause: &str| checks::ALL.iter().position(|check| check.cause() == cause);
         // of two that explain each other, the earlier is the cause
-        let earlier = |cause: &&'static str| place(cause) < place(finding.cause);
-        finding.follows = serious.iter().copied().find(|cause| explains(cause) && earlier(cause));
+        let mutual = |cause: &str| explains(finding.cause, cause) && place(cause) > place(finding.cause);
+        finding.follows = serious.iter().copied().find(|cause| explains(cause, finding.cause) && !mutual(cause));
         if finding.follows.is_some() {
             finding.severity = Severity::Note;
         }

@@ -37,8 +37,9 @@ pub struct Finding {
     pub sure: f64,
     /// The finding this one is a consequence of.
     pub follows: Option<&'static str>,
-    /// What trying the fix came to.
+    /// What trying the fix came to; or why it was not tried.
     pub trial: Option<Trial>,
+    pub untried: Option<String>,
     /// How to have it left out.
     pub silence: String,
 }
@@ -80,6 +81,7 @@ impl Finding {
             sure: 0.9,
             follows: None,
             trial: None,
+            untried: None,
             silence: format!("silence = [\"{cause}\"] in the settings file, or --silence {cause}"),
         }
     }
@@ -131,6 +133,12 @@ impl Fix {
             change.apply(&mut table);
         }
         table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+    }
+
+    /// Whether it changes how rows come, and nothing that is learned from them.
+    pub fn only_loads(&self) -> bool {
+        const LOADING: &[&str] = &["workers", "prefetch", "memory", "delay"];
+        self.changes.iter().all(|change| LOADING.contains(&change.key.as_str()))
     }
 
     /// Whether the data must be read again.

@@ -16,8 +16,9 @@
 //! report.rs     an examination as text and as JSON
 //! ```
 //!
-//! Not covered: `label-changing-augmentation` (it needs pictures with and without their transforms, which a loader gives only one way), `disk-bound`
-//! (files in the cache of the system cannot be told from a fast disk), and label noise of numbers and of two classes (heavy tails and overlap look the same).
+//! Not covered: label-changing augmentation that a loader does (turning, warping: it gives pictures only one way; mirroring in the step is covered),
+//! `disk-bound` (files in the cache of the system cannot be told from a fast disk), and label noise of numbers and of two classes (heavy tails and
+//! overlap look the same).
 
 mod apply;
 mod arm;
@@ -33,10 +34,10 @@ mod trials;
 mod watch;
 mod what_if;
 
-pub use apply::{fixed_path, mended, write};
+pub use apply::{Mended, fixed_path, mended, write};
 pub use evidence::{Evidence, Kind};
 pub use examine::{Examination, Options, examine, examine_run, glance, look};
 pub use finding::{Change, Finding, Fix, Number, Severity};
-pub use trials::{Trial, Verdict, try_fix, try_fixes};
+pub use trials::{Trial, Verdict, try_again, try_fixes};
 pub use watch::{Doctor, Watch};
 pub use what_if::{Answer, WhatIf};

@@ -89,11 +89,22 @@ impl fmt::Display for Finding {
             let changes = fix.to_string();
             writeln!(f, "    fix       {}{}{changes}", fix.what, if changes.is_empty() { "" } else { ": " })?;
         }
-        if let Some(trial) = &self.trial {
-            writeln!(f, "    trial     {trial}")?;
+        match (&self.trial, &self.untried) {
+            (Some(trial), _) => writeln!(f, "    trial     {trial}")?,
+            (None, Some(why)) => writeln!(f, "    trial     none: {why}")?,
+            (None, None) => {}
         }
         writeln!(f, "    sure      {:.0}%", self.sure * 100.0)?;
         writeln!(f, "    silence   {}", self.silence)
+    }
+}
+
+impl Trial {
+    /// `12.0 ms → 3.1 ms to an error of 0.0312`
+    pub fn times(&self) -> String {
+        let time = |s: f64, missed: bool| format!("{}{}", if missed { "not reached in " } else { "" }, seconds(s));
+        let (before, after) = (time(self.before, self.never), time(self.after, self.lost));
+        format!("{before} → {after} to an error of {}", short(self.target))
     }
 }
 
@@ -105,13 +116,11 @@ impl fmt::Display for Number {
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let (before, after) = (seconds(self.before), seconds(self.after));
-        let never = if self.never { "not reached in " } else { "" };
         write!(
             f,
-            "{}: {never}{before} → {after} to an error of {} ({} seeds, {:.2}× [{:.2}, {:.2}])",
+            "{}: {} ({} seeds, {:.2}× [{:.2}, {:.2}])",
             self.verdict.name(),
-            short(self.target),
+            self.times(),
             self.seeds,
             self.speedup,
             self.interval.0,

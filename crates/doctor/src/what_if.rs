@@ -8,7 +8,7 @@ use citius_cpu::Options;
 use citius_data::Dataset;
 use citius_train::{Problem, Settings};
 
-use crate::arm::{Arm, LOST, end, lost};
+use crate::arm::{Arm, Dense, LOST, end, lost};
 use crate::evidence::Dynamic;
 use crate::evidence::dynamic::{Point, median};
 
@@ -21,11 +21,20 @@ pub struct WhatIf {
     sampled: Option<Rc<Dataset>>,
     cpu: Options,
     planned: u64,
-    /// Seed, points and seconds of a step, as observed.
-    control: Vec<(u64, Vec<Point>, f64)>,
+    control: Vec<Control>,
     steps: u64,
     until: Instant,
     known: RefCell<Vec<(Settings, u64, Option<Answer>)>>,
+}
+
+/// A run as observed.
+struct Control {
+    seed: u64,
+    points: Vec<Point>,
+    /// Of a step.
+    seconds: f64,
+    /// Steps it took, as a share of those that the longest took: a busy machine may have cut it short, and what it is compared with too.
+    share: f64,
 }
 
 /// Errors at the end of as many steps, in the middle of the seeds.
@@ -51,14 +60,16 @@ impl WhatIf {
         cpu: Options,
         time: Duration,
     ) -> WhatIf {
+        let steps = dynamic.runs.iter().map(|run| run.steps).max().unwrap_or(0);
         let control = dynamic.runs.iter().take(SEEDS).map(|run| {
             let mut points = run.points.clone();
+            let mut share = run.steps as f64 / steps.max(1) as f64;
             if run.diverged.is_some() {
                 points.extend([lost(run.steps, true), lost(run.steps, true)]);
+                share = 1.0;
             }
-            (run.seed, points, run.step_seconds)
+            Control { seed: run.seed, points, seconds: run.step_seconds, share }
         });
-        let steps = dynamic.runs.iter().map(|run| run.steps).max().unwrap_or(0);
         WhatIf {
             control: control.collect(),
             planned: dynamic.planned,
@@ -93,14 +104,16 @@ impl WhatIf {
         let train = self.problem.train.resident().or(self.sampled.as_deref())?;
         let validation = self.problem.validation.as_ref();
         let mut pairs = Vec::new();
-        for (seed, points, step_seconds) in &self.control {
+        for Control { seed, points, seconds, share } in &self.control {
+            let steps = ((steps as f64 * share) as u64).max(1);
             let left = self.until.saturating_duration_since(Instant::now());
             // half an answer is none
-            if left.as_secs_f64() < step_seconds * steps as f64 * 0.5 {
+            if left.as_secs_f64() < seconds * steps as f64 * 0.5 {
                 return None;
             }
             let within = left.max(Duration::from_millis(300));
-            let arm = Arm { settings, train, validation, cpu: self.cpu, planned, steps, points: 12, within };
+            let (cpu, dense) = (self.cpu, Dense::Evenly);
+            let arm = Arm { settings, train, validation, cpu, planned, steps, points: 12, dense, within };
             let curve = arm.run(*seed).ok()?;
             pairs.push((points, curve));
         }
@@ -109,7 +122,7 @@ impl WhatIf {
         let reached = |(points, curve): &(&Vec<Point>, crate::arm::Curve)| {
             let wanted = end(points, |p| p.train.error);
             let first = curve.points.iter().find(|p| p.train.error <= wanted);
-            first.map_or(2.0, |p| p.step as f64 / steps.max(1) as f64)
+            first.map_or(2.0, |p| p.step as f64 / curve.wanted.max(1) as f64)
         };
         let middle = |of: &dyn Fn(&[Point]) -> f64| {
             (

@@ -36,6 +36,11 @@ fn article_2_unscaled() {
 }
 
 #[test]
+fn article_2_relation() {
+    broken_and_mended("2-relation", &["unscaled-features", "unscaled-target"]);
+}
+
+#[test]
 fn article_2_shallow() {
     broken_and_mended("2-shallow", &["too-small"]);
 }
@@ -43,6 +48,22 @@ fn article_2_shallow() {
 #[test]
 fn article_2_slow_sgd() {
     broken_and_mended("2-slow-sgd", &["no-momentum", "learning-rate-too-low"]);
+}
+
+#[test]
+fn article_3_starved_loader() {
+    let broken = told("3-starved-loader");
+    assert_eq!(broken.first(), Some(&"starved-loader"), "{broken:?}");
+}
+
+#[test]
+fn article_4_starved_loader() {
+    broken_and_mended("4-starved-loader", &["starved-loader"]);
+}
+
+#[test]
+fn article_5_wrong_device() {
+    broken_and_mended("5-wrong-device", &["starved-loader"]);
 }
 
 #[test]
@@ -60,7 +81,7 @@ fn article_5_exploding_transformer() {
 fn every_configuration_reads() {
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let configurations: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
-    assert_eq!(configurations.len(), 16);
+    assert_eq!(configurations.len(), 18);
     for path in configurations {
         Wishes::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }

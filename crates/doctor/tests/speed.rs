@@ -2,7 +2,7 @@
 
 use citius_doctor::evidence::Speed;
 use citius_doctor::{Evidence, Finding, Options, Severity, look};
-use citius_train::{Counterfactual, Counterfactuals, Verdict, What};
+use citius_train::{Counterfactual, Counterfactuals, Ledger, Parts, Verdict, What};
 
 /// A step of 100 µs in a run of 10 s, and what it would take otherwise: the share, give or take.
 fn speed(others: &[(What, f64)], noise: f64) -> Speed {
@@ -68,4 +68,20 @@ fn of_a_gpu() {
     assert_eq!(serious(&found(on_gpu(&[(What::Batch(128), 0.3), (What::Processor, 0.5)]))), ["gpu-too-large"]);
     let on_processor = found(speed(&[(What::Batch(128), 0.3)], 0.02));
     assert!(serious(&on_processor).is_empty() && on_processor[0].cause == "device-underused", "a note");
+}
+
+/// Of a run that took 20 s in all.
+#[test]
+fn a_run_that_went_to_checkpoints() {
+    let run = |checkpoint: f64, metrics: f64, forward: f64| Ledger {
+        seconds: 20.0,
+        parts: Parts { checkpoint, metrics, forward, ..Parts::default() },
+        ..Ledger::default()
+    };
+    let of = |ledger: Ledger| found(Speed { run: Some(ledger), loaded: false, ..speed(&[], 0.02) });
+    assert_eq!(serious(&of(run(6.0, 0.0, 14.0))), ["too-much-logging"]);
+    assert_eq!(serious(&of(run(0.0, 12.0, 8.0))), ["too-much-logging"]);
+    assert!(serious(&of(run(1.0, 4.0, 15.0))).is_empty());
+    let short = Ledger { seconds: 2.0, ..run(1.0, 0.5, 0.5) };
+    assert!(serious(&of(short)).is_empty(), "nobody minds");
 }

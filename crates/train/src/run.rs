@@ -588,8 +588,8 @@ impl Log<'_> {
             {
                 line.extend(fields);
             }
-            // a log that cannot be written is not worth a training
-            if writeln!(file, "{line}").is_err() {
+            // whole lines, each in one write: whoever reads along sees no half of one; a log that cannot be written is not worth a training
+            if file.write_all(format!("{line}\n").as_bytes()).is_err() {
                 self.file = None;
             }
         }

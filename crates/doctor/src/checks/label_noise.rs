@@ -20,7 +20,7 @@ impl Check for LabelNoise {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["overfitting", "no-early-stop", "too-small", "batch-too-small", "no-schedule"]
+        &["overfitting", "no-early-stop", "too-small", "batch-too-small", "no-schedule", "too-few-epochs"]
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

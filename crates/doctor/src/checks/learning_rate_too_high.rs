@@ -31,6 +31,7 @@ impl Check for LearningRateTooHigh {
             "saturated-units",
             "vanishing-gradients",
             "no-schedule",
+            "no-momentum",
             "batch-too-small",
             "too-small",
             "overfitting",

@@ -18,6 +18,7 @@ mod full_precision;
 mod gpu_too_large;
 mod init_too_large;
 mod init_too_small;
+mod label_changing_augmentation;
 mod label_noise;
 mod leakage;
 mod learning_rate_too_high;
@@ -127,6 +128,7 @@ pub const ALL: &[&dyn Check] = &[
     &twice_normalised::TwiceNormalised,
     &unscaled_features::UnscaledFeatures,
     &unscaled_target::UnscaledTarget,
+    &label_changing_augmentation::LabelChangingAugmentation,
     &unrelated_labels::UnrelatedLabels,
     &label_noise::LabelNoise,
     &leakage::Leakage,
@@ -197,6 +199,11 @@ fn activation(settings: &Settings, activation: Activation) -> Fix {
         }
         false => fix,
     }
+}
+
+/// Validations without improvement after which to stop: a fifth of all that the run has, as ten may be more than there are.
+fn patience(settings: &Settings) -> i64 {
+    ((settings.epochs / settings.validate_every.max(1)) as i64 / 5).clamp(2, 10)
 }
 
 /// The gradient of a typical weight of the first layer by that of the last.

@@ -37,7 +37,7 @@ impl Check for NoEarlyStop {
             .because("best error on unseen rows", best)
             .because("last", last)
             .because("share of the run at the best", at);
-        let fix = Fix::new("stop when validation gets no better").set("patience", 10i64);
+        let fix = Fix::new("stop when validation gets no better").set("patience", super::patience(s));
         Some(finding.fix(fix))
     }
 }

@@ -37,7 +37,9 @@ impl Check for Overfitting {
             .because("on unseen rows", last)
             .because("best on unseen rows", best)
             .because("share of the run at the best", at);
-        let fix = Fix::new("stop at the best, and hold weights back").set("patience", 10i64).set("weight-decay", 0.01);
+        let fix = Fix::new("stop at the best, and hold weights back")
+            .set("patience", super::patience(s))
+            .set("weight-decay", 0.01);
         Some(finding.fix(fix.set("optimizer", "adamw")))
     }
 }

@@ -23,7 +23,7 @@ impl Check for SaturatedUnits {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["vanishing-gradients", "too-small", "learning-rate-too-low", "too-deep"]
+        &["vanishing-gradients", "too-small", "learning-rate-too-low", "too-deep", "too-few-epochs"]
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Scales of the inputs.
 
-use super::Check;
+use super::{Check, unscaled_target};
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 
@@ -55,6 +55,8 @@ impl Check for UnscaledFeatures {
         // what is 0 or 1 says yes or no, and has no scale
         let measured: Vec<_> = data.columns.iter().filter(|c| c.values > 2 && c.std > 0.0).collect();
         let fix = Fix::new("standardise the columns").set("prepare.scale", "standard").remove("prepare.columns");
+        // small inputs reach a large target only by large weights: both or none
+        let fix = if unscaled_target::unscaled(e) { fix.remove("prepare.scale-target") } else { fix };
         if data.columns.is_empty() {
             // pictures and series: one scale for all
             let all = (data.mean * data.mean + data.std * data.std).sqrt();

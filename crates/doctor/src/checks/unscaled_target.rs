@@ -8,6 +8,14 @@ use crate::finding::{Finding, Fix, Severity};
 
 pub struct UnscaledTarget;
 
+/// Whether the target is a number far from 0 and 1.
+pub fn unscaled(e: &Evidence) -> bool {
+    let Some(t) = e.data.as_ref().map(|data| &data.target).filter(|_| e.task == Some(Task::Regression)) else {
+        return false;
+    };
+    (t.mean * t.mean + t.std * t.std).sqrt() >= 4.0 || (t.std < 0.02 && t.std > 0.0)
+}
+
 impl Check for UnscaledTarget {
     fn cause(&self) -> &'static str {
         "unscaled-target"
@@ -47,14 +55,10 @@ impl Check for UnscaledTarget {
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {
-        if e.task != Some(Task::Regression) {
+        if !unscaled(e) {
             return None;
         }
         let t = &e.data.as_ref()?.target;
-        let size = (t.mean * t.mean + t.std * t.std).sqrt();
-        if size < 4.0 && !(t.std < 0.02 && t.std > 0.0) {
-            return None;
-        }
         let what = format!(
             "the target has mean {:.3} and deviation {:.3}, the network's first answers are around 0 within 1",
             t.mean, t.std

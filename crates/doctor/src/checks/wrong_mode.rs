@@ -31,6 +31,8 @@ impl Check for WrongMode {
             "learning-rate-too-high",
             "too-small",
             "vanishing-gradients",
+            "too-few-epochs",
+            "no-schedule",
         ]
     }
 

@@ -24,7 +24,7 @@ pub use faults::{Fault, Level, NOT_COVERED};
 pub use outcome::{Outcome, Seen};
 pub use programs::Program;
 
-use crate::{Options, Severity, examine, try_fixes};
+use crate::{Finding, Number, Options, Severity, Verdict, examine, try_again, try_fixes};
 
 /// How much of the suite to run.
 #[derive(Clone, Debug)]
@@ -40,10 +40,12 @@ pub struct SelfTest {
     /// Time to look at one program, and to ask what would be if.
     pub look: Duration,
     pub ask: Duration,
-    /// Time to try the fix of the first finding where it is right; none: it is not tried.
+    /// Time to try the fix of the first finding where it is right, and as long to try it again from fresh seeds where it is confirmed; none:
+    /// it is not tried.
     pub trial: Duration,
     /// Causes or programs to look at alone; all if there are none.
     pub only: Vec<String>,
+    /// Programs that are looked at at a time.
     pub threads: usize,
 }
 
@@ -58,7 +60,7 @@ impl SelfTest {
             pictures: true,
             look: Options::default().look,
             ask: Options::default().ask,
-            trial: Duration::from_secs(8),
+            trial: Duration::from_secs(12),
             only: Vec::new(),
             threads,
         }
@@ -167,7 +169,10 @@ impl Case {
             program: self.program.name,
             seed: self.seed,
             findings: Vec::new(),
+            evidence: Vec::new(),
             trial: None,
+            again: None,
+            untried: None,
             problem: None,
             seconds: 0.0,
         };
@@ -179,12 +184,20 @@ impl Case {
         let mut found = examine(&wishes, &Options { look: test.look, ask: test.ask, cpu, ..Options::default() });
         seen.seconds = found.seconds;
         let noted = |cause: &str| faults::NOTES.contains(&cause) && self.fault.is_some_and(|f| f.cause == cause);
-        let counts = found.findings.iter().filter(|f| f.severity > Severity::Note || noted(f.cause));
-        seen.findings = counts.map(|f| f.cause).collect();
+        let counts = || found.findings.iter().filter(|f| f.severity > Severity::Note || noted(f.cause));
+        seen.findings = counts().map(|f| f.cause).collect();
+        let numbers = |f: &Finding| f.evidence.iter().map(Number::to_string).collect::<Vec<_>>().join(", ");
+        seen.evidence = counts().map(numbers).collect();
         if seen.first() && !test.trial.is_zero() {
             found.findings.retain(|f| f.cause == seen.findings[0]);
             try_fixes(&mut found, test.trial, cpu);
-            seen.trial = found.findings.first().and_then(|f| f.trial.clone());
+            if let Some(finding) = found.findings.first() {
+                (seen.trial, seen.untried) = (finding.trial.clone(), finding.untried.clone());
+            }
+            let confirmed = seen.trial.as_ref().is_some_and(|trial| trial.verdict == Verdict::Confirmed);
+            if let Some(fix) = found.findings.first().and_then(|f| f.fix.as_ref()).filter(|_| confirmed) {
+                seen.again = try_again(&found, fix, test.trial, cpu).ok();
+            }
         }
         seen
     }
