@@ -42,8 +42,8 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     for warning in &plan.warnings {
         line(Sink::Stdout, &format!("warning: {warning}"));
     }
-    let (plan, halves) = match (device, precision) {
-        (Device::Cpu, Some(Precision::Bf16)) => in_halves(plan),
+    let (plan, halves) = match (device, settings.precision) {
+        (Device::Cpu, Precision::Bf16) => in_halves(plan),
         _ => (plan, None),
     };
     line(Sink::Stdout, plan.to_string().trim_end());
