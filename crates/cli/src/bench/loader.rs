@@ -203,8 +203,10 @@ fn copy_on_every_core(source: &dyn Source, batch: usize) -> Result<(), String> {
     let cores = available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
         let copies: Vec<_> = (0..cores).map(|_| scope.spawn(|| copy_seconds(source, batch))).collect();
-        let ends = copies.into_iter().map(|copy| copy.join().map_err(|_| "copying on every core failed".to_owned())?);
-        ends.map(|end| end.map(|_| ())).collect()
+        copies.into_iter().try_for_each(|copy| match copy.join() {
+            Ok(end) => end.map(|_| ()),
+            Err(_) => Err("copying on every core failed".to_owned()),
+        })
     })
 }
 

@@ -179,7 +179,7 @@ impl Key {
     #[inline(always)]
     fn below(self, x: u32, bound: u32) -> u32 {
         let hash = self.hash(x);
-        ((hash >> 16) * bound + ((hash & 0xffff) * bound >> 16)) >> 16
+        ((hash >> 16) * bound + (((hash & 0xffff) * bound) >> 16)) >> 16
     }
 }
 
