@@ -93,8 +93,8 @@ impl GatherTask {
     unsafe fn rows_avx512(&self, rows: Range<usize>) {
         use std::arch::x86_64::*;
         let width = self.work.width;
-        let numbers = self.to == self.from && self.from != DType::U8 && self.work.affine.is_none();
-        if width == 1 && numbers {
+        let as_they_are = self.to == self.from || (self.from, self.to) == (DType::I32, DType::F32);
+        if width == 1 && as_they_are && self.from != DType::U8 && self.work.affine.is_none() {
             return self.column_avx512(rows);
         }
         if self.to != DType::F32 || self.from == DType::I32 {
@@ -129,7 +129,7 @@ impl GatherTask {
         }
     }
 
-    /// Rows of one number each, sixteen at a time.
+    /// Rows of one number each, sixteen at a time; whole numbers become what is asked for.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
     unsafe fn column_avx512(&self, rows: Range<usize>) {
@@ -142,7 +142,10 @@ impl GatherTask {
             // a row that does not exist reads row 0
             let inside = _mm512_cmplt_epu32_mask(index, last);
             let index = _mm512_maskz_mov_epi32(inside, index);
-            let x = _mm512_mask_i32gather_epi32::<4>(_mm512_setzero_si512(), mask, index, self.table as *const i32);
+            let mut x = _mm512_mask_i32gather_epi32::<4>(_mm512_setzero_si512(), mask, index, self.table as *const i32);
+            if self.to != self.from {
+                x = _mm512_castps_si512(_mm512_cvtepi32_ps(x));
+            }
             _mm512_mask_storeu_epi32((self.out as *mut i32).add(r), mask, x);
         }
     }
