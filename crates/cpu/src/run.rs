@@ -14,7 +14,7 @@ use crate::kernels::Context;
 use crate::memory::Memory;
 use crate::pool::FlushSubnormals;
 use crate::prefetch::{Share, Wanted};
-use crate::schedule::Schedule;
+use crate::schedule::{Heap, Part, Schedule};
 use crate::timing::{Doing, Watch};
 
 /// Lines of the next batch that memory is asked for between two waves, unless they have to be more: asking takes time too.
@@ -489,11 +489,10 @@ impl Executable {
                 unsafe { self.tasks[part.task].ask_ahead(&part.units, early.nth(n)) };
             }
             for part in wave {
-                // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
-                let run = |units| unsafe { self.tasks[part.task].run(units, &context) };
-                match part.heap.map(|heap| &schedule.heaps[heap]) {
-                    None => run(part.units.clone()),
-                    Some(heap) => std::iter::from_fn(|| heap.take(&part.units, thread)).for_each(run),
+                match part.heap {
+                    // SAFETY: operands were bound and verified; parts of a wave write disjoint elements.
+                    None => unsafe { self.tasks[part.task].run(part.units.clone(), &context) },
+                    Some(heap) => self.run_from(&schedule.heaps[heap], part, thread, &context),
                 }
                 watch.did(Doing::Call(part.task));
             }
@@ -521,6 +520,16 @@ impl Executable {
         }
         watch.end();
         Flow::Continue
+    }
+
+    /// A long call, as much of it as the others leave; out of the way of short steps.
+    #[cold]
+    #[inline(never)]
+    fn run_from(&self, heap: &Heap, part: &Part, thread: usize, context: &Context) {
+        while let Some(units) = heap.take(&part.units, thread) {
+            // SAFETY: operands were bound and verified; units of a call write disjoint elements.
+            unsafe { self.tasks[part.task].run(units, context) };
+        }
     }
 
     /// Brings a step's inputs to where this thread reads them: the batch that the driver has left, or what thread 0 has filled.
