@@ -160,7 +160,7 @@ pub fn look(evidence: &Evidence, options: &Options) -> Vec<Finding> {
         // a consequence of what is known already needs no experiment of its own
         let explained = findings.iter().any(|f| {
             f.severity == Severity::Fault
-                && checks::ALL.iter().any(|c| c.cause() == f.cause && c.explains().contains(&check.cause()))
+                && checks::ALL.iter().any(|c| c.cause() == f.cause && c.accounts_for(check.cause()))
         });
         if silent(check.cause()) || explained || !check.needs().iter().all(|kind| evidence.has(*kind)) {
             continue;
@@ -176,7 +176,7 @@ fn ranked(mut findings: Vec<Finding>) -> Vec<Finding> {
     for finding in &mut findings {
         let explains = |cause: &str, other: &str| {
             let check = checks::ALL.iter().find(|check| check.cause() == cause);
-            check.is_some_and(|check| check.explains().contains(&other))
+            check.is_some_and(|check| check.accounts_for(other))
         };
         let place = |cause: &str| checks::ALL.iter().position(|check| check.cause() == cause);
         // of two that explain each other, the earlier is the cause

@@ -19,8 +19,8 @@ impl Check for Ascending {
         "At a thousandth of the rate, where only the direction counts, 9 of 10 updates make the loss of their own batch larger: downhill, hardly any would."
     }
 
-    fn explains(&self) -> &'static [&'static str] {
-        super::OF_LEARNING_NOTHING
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

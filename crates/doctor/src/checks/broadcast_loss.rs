@@ -19,8 +19,8 @@ impl Check for BroadcastLoss {
         "Prediction and target are stretched to one shape: each row is held against all others, and the mean is the best answer to that."
     }
 
-    fn explains(&self) -> &'static [&'static str] {
-        super::OF_LEARNING_NOTHING
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

@@ -21,8 +21,8 @@ impl Check for CutGradient {
         "Some weights get no gradient, and nothing says that they came from another training: they stay at random."
     }
 
-    fn explains(&self) -> &'static [&'static str] {
-        super::OF_LEARNING_NOTHING
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

@@ -78,6 +78,16 @@ pub trait Check: Sync {
         &[]
     }
 
+    /// It keeps a network from learning anything, and explains all that follows from that too.
+    fn stops_learning(&self) -> bool {
+        false
+    }
+
+    /// Whether that cause is a consequence of this one.
+    fn accounts_for(&self, cause: &str) -> bool {
+        self.explains().contains(&cause) || self.stops_learning() && OF_LEARNING_NOTHING.contains(&cause)
+    }
+
     /// What it finds; nothing is the usual answer.
     fn find(&self, _: &Evidence) -> Option<Finding> {
         None
@@ -90,7 +100,7 @@ pub trait Check: Sync {
 }
 
 /// Consequences of whatever keeps a network from learning anything.
-pub(crate) const OF_LEARNING_NOTHING: &[&str] = &[
+const OF_LEARNING_NOTHING: &[&str] = &[
     "learning-rate-too-high",
     "learning-rate-too-low",
     "dead-units",

@@ -21,8 +21,8 @@ impl Check for SoftmaxMissing {
         "The loss takes logarithms of probabilities and gets something else, or a softmax runs over the rows of a batch: what is taken for shares of classes is none."
     }
 
-    fn explains(&self) -> &'static [&'static str] {
-        super::OF_LEARNING_NOTHING
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

@@ -21,8 +21,8 @@ impl Check for SoftmaxTwice {
         "The loss takes logits and the network gives probabilities: the second softmax of numbers between 0 and 1 can never be sure of anything."
     }
 
-    fn explains(&self) -> &'static [&'static str] {
-        super::OF_LEARNING_NOTHING
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

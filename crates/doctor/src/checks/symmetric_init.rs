@@ -20,31 +20,11 @@ impl Check for SymmetricInit {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &[
-            "learning-rate-too-high",
-            "learning-rate-too-low",
-            "dead-units",
-            "saturated-units",
-            "vanishing-gradients",
-            "exploding-gradients",
-            "non-finite",
-            "too-small",
-            "too-deep",
-            "no-momentum",
-            "batch-too-small",
-            "batch-too-large",
-            "too-few-epochs",
-            "no-schedule",
-            "adam-epsilon",
-            "overfitting",
-            "no-early-stop",
-            "class-imbalance",
-            "label-noise",
-            "unrelated-labels",
-            "regularisation-too-strong",
-            "init-too-small",
-            "init-too-large",
-        ]
+        &["init-too-small", "init-too-large"]
+    }
+
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

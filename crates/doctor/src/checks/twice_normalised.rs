@@ -22,34 +22,11 @@ impl Check for TwiceNormalised {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &[
-            "learning-rate-too-high",
-            "learning-rate-too-low",
-            "dead-units",
-            "saturated-units",
-            "vanishing-gradients",
-            "exploding-gradients",
-            "non-finite",
-            "too-small",
-            "too-deep",
-            "no-momentum",
-            "batch-too-small",
-            "batch-too-large",
-            "too-few-epochs",
-            "no-schedule",
-            "adam-epsilon",
-            "overfitting",
-            "no-early-stop",
-            "class-imbalance",
-            "label-noise",
-            "unrelated-labels",
-            "regularisation-too-strong",
-            "unscaled-features",
-            "init-too-small",
-            "symmetric-init",
-            "correlated-columns",
-            "duplicate-column",
-        ]
+        &["unscaled-features", "init-too-small", "symmetric-init", "correlated-columns", "duplicate-column"]
+    }
+
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

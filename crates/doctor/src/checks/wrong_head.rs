@@ -21,8 +21,8 @@ impl Check for WrongHead {
         "More than 1% of the targets lie where the last activation cannot reach, or logits are cut off: those rows can never be right."
     }
 
-    fn explains(&self) -> &'static [&'static str] {
-        super::OF_LEARNING_NOTHING
+    fn stops_learning(&self) -> bool {
+        true
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {
