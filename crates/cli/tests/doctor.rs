@@ -67,6 +67,8 @@ fn what_cannot_be_examined() {
     let folder = Folder::new();
     folder.write("rows.csv", rows());
     fs::create_dir(folder.path("empty")).unwrap();
+    assert!(folder.fails(2, "doctor none.toml").contains("no such file"));
+    assert!(folder.fails(2, "doctor none.csv").contains("no such file"));
     assert!(folder.fails(2, "doctor empty").contains("events.jsonl"));
     folder.write("other/events.jsonl", "{\"kind\":\"begin\"}\n");
     assert!(folder.fails(2, "doctor other").contains("another version"));

@@ -29,7 +29,7 @@ use crate::{Finding, Number, Options, Severity, Verdict, examine, try_again, try
 /// How much of the suite to run.
 #[derive(Clone, Debug)]
 pub struct SelfTest {
-    /// Seeds of each faulty program; thresholds were set with the seeds from 1 on, others are held out.
+    /// Seeds of each faulty program; thresholds were set with those below 100; bench/DOCTOR.md tells what they have seen of others.
     pub seeds: Vec<u64>,
     /// Seeds of each clean program.
     pub clean_seeds: Vec<u64>,
