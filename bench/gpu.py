@@ -128,8 +128,10 @@ def trainings(options):
                 out = os.path.join(folder, cache)
                 command = [options.citius, "train", options.mnist, "--device", options.device, *MNIST_RUN]
                 command += ["--out", out, "--json"]
+                # NVRTC keeps what it has compiled as well, in a place of its own
+                caches = {"CITIUS_CACHE": os.path.join(folder, "cache"), "CUDA_CACHE_PATH": os.path.join(folder, "nvrtc")}
                 started = time.perf_counter()
-                report = lines_of(command, None, {"CITIUS_CACHE": os.path.join(folder, "cache")})[-1]
+                report = lines_of(command, None, caches)[-1]
                 wall = time.perf_counter() - started
                 yield {
                     "round": round_number,

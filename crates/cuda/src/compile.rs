@@ -9,8 +9,17 @@ use cudarc::nvrtc::{result, sys};
 
 use crate::error::CudaError;
 
+/// How well a kernel is compiled. Which products and sums are rounded together may differ.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Care {
+    /// For the fastest kernel.
+    Full,
+    /// In half the time, by several threads, for a kernel that takes a quarter to a half longer.
+    Little,
+}
+
 /// Machine code for this architecture.
-pub fn compile(source: &str, capability: (i32, i32)) -> Result<Vec<u8>, CudaError> {
+pub fn compile(source: &str, capability: (i32, i32), care: Care) -> Result<Vec<u8>, CudaError> {
     // SAFETY: only looks whether the library can be loaded.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::NoCompiler);
@@ -18,10 +27,13 @@ pub fn compile(source: &str, capability: (i32, i32)) -> Result<Vec<u8>, CudaErro
     let failed = |e: result::NvrtcError| CudaError::Compile(format!("{e}"));
     let text = CString::new(source).map_err(|e| CudaError::Compile(e.to_string()))?;
     let program = result::create_program(&text, Some(c"step.cu")).map_err(failed)?;
-    let options = options(capability);
     // SAFETY: the program was just created and is destroyed below.
     unsafe {
-        let compiled = result::compile_program(program, &options);
+        let mut compiled = result::compile_program(program, &options(capability, care));
+        // a compiler from before there was a choice
+        if care == Care::Little && compiled == Err(result::NvrtcError(sys::nvrtcResult::NVRTC_ERROR_INVALID_OPTION)) {
+            compiled = result::compile_program(program, &options(capability, Care::Full));
+        }
         let outcome = match compiled {
             Ok(()) => cubin(program).map_err(failed),
             Err(_) => {
@@ -35,12 +47,22 @@ pub fn compile(source: &str, capability: (i32, i32)) -> Result<Vec<u8>, CudaErro
     }
 }
 
+/// Loads the compiler where it will be needed: on a machine that has compiled nothing yet. It is 80 MB to read from the disk, which
+/// can be done while something else is.
+pub fn load_compiler() {
+    if Cache::usual().is_empty() {
+        // what keeps it from compiling is said when it has to
+        let _ = compile("extern \"C\" __global__ void nothing() {}", (8, 0), Care::Full);
+    }
+}
+
 /// Machine code for each source, from disk where it is known; the others are compiled side by side.
-pub fn compile_all(sources: &[&str], capability: (i32, i32)) -> Result<Vec<Vec<u8>>, CudaError> {
+pub fn compile_all(sources: &[(&str, Care)], capability: (i32, i32)) -> Result<Vec<Vec<u8>>, CudaError> {
     let next = AtomicUsize::new(0);
     let work = || {
         let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < sources.len());
-        std::iter::from_fn(take).map(|i| (i, Cache::usual().get(sources[i], capability, compile))).collect::<Vec<_>>()
+        let image = |i: usize| Cache::usual().get(sources[i].0, capability, sources[i].1, compile);
+        std::iter::from_fn(take).map(|i| (i, image(i))).collect::<Vec<_>>()
     };
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).min(sources.len());
     let mut images: Vec<_> = std::thread::scope(|scope| {
@@ -55,12 +77,12 @@ pub fn compile_all(sources: &[&str], capability: (i32, i32)) -> Result<Vec<Vec<u
     images.into_iter().map(|(_, image)| image.map(|(image, _)| image)).collect()
 }
 
-fn options(capability: (i32, i32)) -> Vec<String> {
+fn options(capability: (i32, i32), care: Care) -> Vec<String> {
     // with what Hopper alone has
     let own = if capability == (9, 0) { "a" } else { "" };
     let arch = format!("--gpu-architecture=sm_{}{}{own}", capability.0, capability.1);
     // subnormals are flushed, as on the CPU; division and square root may be off by two units in the last place
-    [
+    let always = [
         arch.as_str(),
         "--std=c++17",
         "-diag-suppress=177",
@@ -68,9 +90,13 @@ fn options(capability: (i32, i32)) -> Vec<String> {
         "--prec-div=false",
         "--prec-sqrt=false",
         "--fmad=true",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    ];
+    // so many threads whatever the machine has: how a kernel is divided among them shows in its code
+    let quickly: &[&str] = match care {
+        Care::Full => &[],
+        Care::Little => &["--Ofast-compile=min", "--split-compile=8"],
+    };
+    always.iter().chain(quickly).map(|&option| option.to_owned()).collect()
 }
 
 /// SAFETY: the program is compiled.
@@ -102,18 +128,25 @@ impl Cache {
         Cache { folder: Some(folder.to_owned()) }
     }
 
+    /// Whether nothing has been kept yet.
+    pub fn is_empty(&self) -> bool {
+        let entries = self.folder.as_ref().and_then(|folder| std::fs::read_dir(folder).ok());
+        entries.is_none_or(|mut entries| entries.next().is_none())
+    }
+
     /// The kernel from disk, or compiled now and kept; and whether it was there.
     pub fn get(
         &self,
         source: &str,
         capability: (i32, i32),
-        compile: impl FnOnce(&str, (i32, i32)) -> Result<Vec<u8>, CudaError>,
+        care: Care,
+        compile: impl FnOnce(&str, (i32, i32), Care) -> Result<Vec<u8>, CudaError>,
     ) -> Result<(Vec<u8>, bool), CudaError> {
-        let file = self.folder.as_ref().map(|f| f.join(format!("{}.cubin", key(source, capability))));
+        let file = self.folder.as_ref().map(|f| f.join(format!("{}.cubin", key(source, capability, care))));
         if let Some(image) = file.as_deref().and_then(read) {
             return Ok((image, true));
         }
-        let image = compile(source, capability)?;
+        let image = compile(source, capability, care)?;
         if let Some(file) = &file {
             // a cache that cannot be written only costs time
             let _ = write(file, &image);
@@ -122,10 +155,10 @@ impl Cache {
     }
 }
 
-fn key(source: &str, capability: (i32, i32)) -> String {
+fn key(source: &str, capability: (i32, i32), care: Care) -> String {
     let hash = |salt: u64| {
         let mut h = DefaultHasher::new();
-        (salt, env!("CARGO_PKG_VERSION"), options(capability), source).hash(&mut h);
+        (salt, env!("CARGO_PKG_VERSION"), options(capability, care), source).hash(&mut h);
         h.finish()
     };
     format!("{:016x}{:016x}", hash(0), hash(1))
@@ -162,11 +195,14 @@ mod tests {
     fn a_damaged_file_is_compiled_again() {
         let folder = std::env::temp_dir().join(format!("citius-cache-test-{}", std::process::id()));
         let cache = Cache::at(&folder);
-        let code = |_: &str, _: (i32, i32)| Ok(vec![1, 2, 3]);
-        let never = |_: &str, _: (i32, i32)| -> Result<Vec<u8>, CudaError> { panic!("it was there") };
-        assert_eq!(cache.get("x", (9, 0), code).unwrap(), (vec![1, 2, 3], false));
-        assert_eq!(cache.get("x", (9, 0), never).unwrap(), (vec![1, 2, 3], true));
-        assert!(!cache.get("x", (8, 0), code).unwrap().1, "another architecture");
+        let code = |_: &str, _: (i32, i32), _: Care| Ok(vec![1, 2, 3]);
+        let never = |_: &str, _: (i32, i32), _: Care| -> Result<Vec<u8>, CudaError> { panic!("it was there") };
+        assert!(cache.is_empty());
+        assert_eq!(cache.get("x", (9, 0), Care::Full, code).unwrap(), (vec![1, 2, 3], false));
+        assert_eq!(cache.get("x", (9, 0), Care::Full, never).unwrap(), (vec![1, 2, 3], true));
+        assert!(!cache.get("x", (8, 0), Care::Full, code).unwrap().1, "another architecture");
+        assert!(!cache.get("x", (9, 0), Care::Little, code).unwrap().1, "compiled otherwise");
+        assert!(!cache.is_empty());
         for file in std::fs::read_dir(&folder).unwrap() {
             let file = file.unwrap().path();
             let mut bytes = std::fs::read(&file).unwrap();
@@ -174,11 +210,11 @@ mod tests {
             bytes[last] ^= 1;
             std::fs::write(&file, &bytes).unwrap();
         }
-        assert!(!cache.get("x", (9, 0), code).unwrap().1, "a flipped bit");
+        assert!(!cache.get("x", (9, 0), Care::Full, code).unwrap().1, "a flipped bit");
         for file in std::fs::read_dir(&folder).unwrap() {
             std::fs::write(file.unwrap().path(), b"cit").unwrap();
         }
-        assert!(!cache.get("x", (9, 0), code).unwrap().1, "cut short");
+        assert!(!cache.get("x", (9, 0), Care::Full, code).unwrap().1, "cut short");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -4,10 +4,11 @@ use citius_cpu::Inputs;
 use citius_plan::Plan;
 
 use crate::choice::{Scheduled, schedule};
-use crate::compile::compile_all;
+use crate::compile::{Care, compile_all};
 use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
 use crate::draw::Draw;
 use crate::error::CudaError;
+use crate::estimate::Estimate;
 use crate::layout::Layout;
 use crate::ledger::Ledger;
 use crate::levels::Levels;
@@ -25,6 +26,8 @@ pub struct Options {
     pub precision: Precision,
     /// Arithmetic from which a product is cuBLASLt's; `None`: from where it is faster.
     pub library_from: Option<usize>,
+    /// Steps that will be taken, where that is known: for a short training it is not worth compiling them well.
+    pub steps: Option<u64>,
     /// Count the cycles of every part of a step: see [`Executable::ticks`].
     pub timed: bool,
 }
@@ -99,7 +102,8 @@ impl Executable {
         let designs: Vec<Design> =
             plans.into_iter().map(|plan| Design::new(plan, session, inputs, options)).collect::<Result<_, _>>()?;
         let capability = session.device.capability;
-        let sources: Vec<&str> = designs.iter().flat_map(|design| &design.sources).map(String::as_str).collect();
+        let each = designs.iter().flat_map(|design| design.sources.iter().map(|source| (source.as_str(), design.care)));
+        let sources: Vec<(&str, Care)> = each.collect();
         let mut images = compile_all(&sources, capability)?.into_iter();
         let bind = |design: Design| {
             let own: Vec<Vec<u8>> = (&mut images).take(design.sources.len()).collect();
@@ -150,7 +154,11 @@ struct Design {
     schedule: Schedule,
     layout: Layout,
     sources: Vec<String>,
+    care: Care,
 }
+
+/// Microseconds of all steps of a training up to which compiling them well would take longer than it saves: it takes a second or so.
+const SHORT: f64 = 2e6;
 
 impl Design {
     fn new(plan: Plan, session: &Session, inputs: &Inputs, options: Options) -> Result<Design, CudaError> {
@@ -158,10 +166,15 @@ impl Design {
         let device = &session.device;
         let is_bound = |name: &str| inputs.find(name).is_some();
         let most = |blocks: usize| blocks.clamp(1, device.multiprocessors).min(device.most_blocks(blocks));
-        let Scheduled { plan, schedule, half } = schedule(&plan, device.chip(), &most, options);
+        let scheduled = schedule(&plan, device.chip(), &most, options);
+        let whole = options.steps.map(|steps| steps as f64 * Estimate::of(&scheduled, options.precision).micros());
+        // large products are nothing without care
+        let short = !scheduled.schedule.by_levels() && whole.is_some_and(|whole| whole < SHORT);
+        let care = if short { Care::Little } else { Care::Full };
+        let Scheduled { plan, schedule, half } = scheduled;
         let layout = Layout::new(&plan, &schedule, &session.places, &is_bound, &half, device.block_bytes);
         let sources = source::render(&plan, &schedule, &layout, &session.places, options.timed);
-        Ok(Design { plan, schedule, layout, sources })
+        Ok(Design { plan, schedule, layout, sources, care })
     }
 
     /// Loads the kernels and takes memory.

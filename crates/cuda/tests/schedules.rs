@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use citius_cuda::{
-    By, Chip, Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Options, Precision, Rule, Schedule, Scheduled, Team,
-    call_library, keep_zeros, read_through_transposes, render,
+    By, Care, Chip, Dump, Halves, LARGE_PRODUCT, Layout, LeafPlaces, Options, Precision, Rule, Schedule, Scheduled,
+    Team, call_library, keep_zeros, read_through_transposes, render,
 };
 use citius_graph::scalar::Binary;
 use citius_graph::{DType, Graph};
@@ -256,6 +256,6 @@ fn sources_compile() {
 #[track_caller]
 fn compiles(parts: &[String], capability: (i32, i32)) {
     for part in parts {
-        citius_cuda::compile(part, capability).unwrap_or_else(|e| panic!("for {capability:?}: {e}"));
+        citius_cuda::compile(part, capability, Care::Full).unwrap_or_else(|e| panic!("for {capability:?}: {e}"));
     }
 }

@@ -15,6 +15,8 @@ pub struct Cuda {
     /// `None`: products by cuBLASLt or on matrix units, kernels one after the other.
     pub team: Option<Team>,
     pub precision: Precision,
+    /// As kernels of a short training are compiled.
+    pub quickly: bool,
 }
 
 impl Cuda {
@@ -23,13 +25,13 @@ impl Cuda {
         let device = Device::open(0).map_err(|e| e.to_string())?;
         let team = |(blocks, groups, threads)| Some(Team { blocks, groups, threads });
         let teams = [team((1, 8, 64)), team((4, 16, 32)), team((40, 1, 256)), None];
-        Ok(teams.map(|team| Cuda { device: device.clone(), team, precision: Precision::Fp32 }).into())
+        Ok(teams.map(|team| Cuda { device: device.clone(), team, precision: Precision::Fp32, quickly: false }).into())
     }
 
     /// The first GPU with large products in this precision.
     pub fn in_precision(precision: Precision) -> Result<Cuda, String> {
         let device = Device::open(0).map_err(|e| e.to_string())?;
-        Ok(Cuda { device, team: None, precision })
+        Ok(Cuda { device, team: None, precision, quickly: false })
     }
 }
 
@@ -49,8 +51,13 @@ impl Evaluate for Cuda {
         let mut feeder = Feeder::new(graph, inputs, &position);
         let bytes = feeder.u8_inputs();
         let bound = bytes.iter().fold(Inputs::new(), |b, (name, data)| b.u8(name, data));
-        let options =
-            Options { team: self.team, precision: self.precision, library_from: Some(1), ..Options::default() };
+        let options = Options {
+            team: self.team,
+            precision: self.precision,
+            library_from: Some(1),
+            steps: self.quickly.then_some(1),
+            timed: false,
+        };
         let mut executable = Executable::new(plan.clone(), &session, &bound, options).map_err(|e| e.to_string())?;
         let steps = inputs.len() as u64;
         executable.run(&mut session, 0, &bound, 0, steps, &mut feeder).map_err(|e| e.to_string())?;

@@ -150,6 +150,17 @@ fn golden_models() {
     each(|cuda| golden::models(cuda, Tolerance::new(1e-5, 1e-7)));
 }
 
+/// As a short training has its kernels compiled.
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn quickly_compiled() {
+    each(|cuda| {
+        let quick = Cuda { device: cuda.device.clone(), quickly: true, ..*cuda };
+        golden::models(&quick, Tolerance::new(1e-5, 1e-7));
+        golden::recurrent(&quick, F32);
+    });
+}
+
 #[test]
 #[ignore = "needs a GPU: cargo xtask gpu"]
 fn golden_recurrent() {

@@ -103,6 +103,9 @@ impl<'a> Fit<'a> {
         machine: Machine,
     ) -> Result<Fit<'a>, TrainError> {
         let began = Instant::now();
+        let batch = settings.batch_size.clamp(1, data.train.rows().max(1));
+        let taken = (data.train.rows().div_ceil(batch) * epochs) as u64;
+        let machine = Machine { cuda: citius_cuda::Options { steps: Some(taken), ..machine.cuda }, ..machine };
         let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
         let mut predictor = Predictor::new(model, settings.row_of(data.train.width()), machine.cpu)?;
         if let Some(mode) = settings.details.validation_mode {

@@ -99,7 +99,9 @@ impl Job<'_> {
         let updates = settings.updates(form.rows, settings.epochs);
         let plan = plan_step(model.as_ref(), settings, &form, Arrival::of(material), batch, updates)?;
         let inputs = tables(material);
-        let cuda = citius_cuda::Options { precision: settings.precision, ..Default::default() };
+        // compiled as for the run itself, which then finds it
+        let steps = Some(self.steps() as u64);
+        let cuda = citius_cuda::Options { precision: settings.precision, steps, ..Default::default() };
         let mut engine = Engine::new(vec![plan], settings.seed, &inputs, Machine { device, cpu, cuda })?;
         let (mut step, mut seconds) = (0, 0.0);
         for span in SPANS {
