@@ -162,7 +162,11 @@ impl Listener for Screen {
             }
             Event::Warning { message } => self.say(&format!("  warning: {message}")),
             Event::Finding { cause, message } => self.say(&format!("  doctor: {message} ({cause})")),
-            Event::Units { .. } | Event::Improved { .. } | Event::CheckpointSaved { .. } | Event::Ledger(_) => {}
+            Event::Ready { .. }
+            | Event::Units { .. }
+            | Event::Improved { .. }
+            | Event::CheckpointSaved { .. }
+            | Event::Ledger(_) => {}
             Event::Diverged(_) | Event::Interrupted { .. } | Event::Finished(_) => {
                 self.flush();
                 self.end();

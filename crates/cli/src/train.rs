@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, scope};
 
 use citius_train::{Device, Ending, Input, Problem, Report, RowsFrom, RunOptions, Training};
 use clap::Args;
@@ -61,7 +61,7 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     let training = match &args.resume {
         None => {
             let wishes = args.wishes.wishes()?;
-            opening = open_early(wishes.device);
+            opening = Opening::begin(wishes.device);
             Training::new(wishes)?
         }
         Some(directory) => {
@@ -76,9 +76,11 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
         }
     };
     let stop = interruption()?;
-    let _open = opening.map(JoinHandle::join);
-    let mut watch = citius_doctor::Watch::new(&training.problem, training.wishes(), &training.settings);
-    let report = training.run_watched(&options, &mut Screen::new(sink), &mut watch, &stop)?;
+    let _open = opening.map(Opening::wait);
+    let report = scope(|scope| {
+        let mut watch = citius_doctor::Watch::new(scope, &training.problem, training.wishes(), &training.settings);
+        training.run_watched(&options, &mut Screen::new(sink), &mut watch, &stop)
+    })?;
     screen::show_report(sink, &report);
     screen::show_ending(sink, &report);
     if report.ending != Ending::Interrupted {
@@ -95,11 +97,34 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     })
 }
 
-/// A GPU takes a while to open, and can do so while the data is read. What keeps it from opening is said when it is used.
-fn open_early(device: Option<Device>) -> Option<JoinHandle<Option<Arc<citius_cuda::Device>>>> {
-    match device {
-        Some(Device::Cuda(index)) => Some(std::thread::spawn(move || citius_cuda::Device::open(index).ok())),
-        Some(Device::Auto | Device::Cpu) | None => None,
+/// A GPU and its compiler, which take a while to open and can do so while the data is read. What keeps them from opening is said when
+/// they are used.
+struct Opening {
+    device: Option<JoinHandle<Option<Arc<citius_cuda::Device>>>>,
+    compiler: Option<JoinHandle<()>>,
+}
+
+impl Opening {
+    fn begin(device: Option<Device>) -> Option<Opening> {
+        let Some(Device::Cuda(index)) = device else { return None };
+        Some(Opening {
+            device: Some(std::thread::spawn(move || citius_cuda::Device::open(index).ok())),
+            compiler: Some(std::thread::spawn(citius_cuda::load_compiler)),
+        })
+    }
+
+    /// The GPU, to be kept open; the compiler may take its time.
+    fn wait(mut self) -> (Option<Arc<citius_cuda::Device>>, Opening) {
+        let device = self.device.take().and_then(|opening| opening.join().ok()).flatten();
+        (device, self)
+    }
+}
+
+impl Drop for Opening {
+    /// A program must not end while a library is being loaded.
+    fn drop(&mut self) {
+        let _ = self.device.take().map(JoinHandle::join);
+        let _ = self.compiler.take().map(JoinHandle::join);
     }
 }
 

@@ -1,6 +1,9 @@
 //! The short check in every run: settings and rows before the first step, then what the events tell; a line for each finding, once, and
 //! nothing where all is well.
 
+use std::panic::resume_unwind;
+use std::thread::{Scope, ScopedJoinHandle};
+
 use citius_train::{Event, Problem, Settings, Training, Wishes};
 
 use crate::examine::{Examination, Options, examine, glance};
@@ -15,8 +18,9 @@ const MOST_VALUES: usize = 1 << 26;
 const PATIENCE: u64 = 500;
 
 /// Listens to a run.
-pub struct Watch {
-    at_start: Vec<Event>,
+pub struct Watch<'scope> {
+    looking: Option<ScopedJoinHandle<'scope, Seen>>,
+    /// Loss of the best constant answer.
     constant: Option<f64>,
     silence: Vec<String>,
     steps_per_epoch: u64,
@@ -25,9 +29,14 @@ pub struct Watch {
     said: Vec<&'static str>,
 }
 
-impl Watch {
-    /// Looks at settings and rows; both are said when the run starts.
-    pub fn new(problem: &Problem, wishes: &Wishes, settings: &Settings) -> Watch {
+/// What settings and rows tell before the first step.
+struct Seen {
+    findings: Vec<Event>,
+    constant: Option<f64>,
+}
+
+impl Seen {
+    fn of(problem: &Problem, wishes: &Wishes, settings: &Settings) -> Seen {
         let form = problem.train.form();
         let few = form.rows.saturating_mul(form.width) <= MOST_VALUES;
         let findings = if few { glance(problem, wishes, settings) } else { Vec::new() };
@@ -39,9 +48,21 @@ impl Watch {
         };
         let mean = settings.details == Default::default();
         let constant = problem.train.resident().filter(|_| mean).and_then(|t| constant_loss(&settings.loss, &t.target));
+        Seen { findings: serious.map(said).collect(), constant }
+    }
+}
+
+impl<'scope> Watch<'scope> {
+    /// Looks at settings and rows while the step is being compiled; what it sees is said before the first one.
+    pub fn new<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        problem: &'env Problem,
+        wishes: &'env Wishes,
+        settings: &'env Settings,
+    ) -> Watch<'scope> {
         Watch {
-            at_start: serious.map(said).collect(),
-            constant,
+            looking: Some(scope.spawn(|| Seen::of(problem, wishes, settings))),
+            constant: None,
             silence: wishes.silence.clone().unwrap_or_default(),
             steps_per_epoch: 0,
             out: String::new(),
@@ -59,12 +80,18 @@ impl Watch {
     }
 }
 
-impl citius_train::Watch for Watch {
+impl citius_train::Watch for Watch<'_> {
     fn hear(&mut self, event: &Event) -> Vec<Event> {
         match event {
             Event::RunStarted { steps_per_epoch, out, .. } => {
                 (self.steps_per_epoch, self.out) = (*steps_per_epoch, out.clone());
-                std::mem::take(&mut self.at_start)
+                Vec::new()
+            }
+            Event::Ready { .. } => {
+                let Some(looking) = self.looking.take() else { return Vec::new() };
+                let seen = looking.join().unwrap_or_else(|panic| resume_unwind(panic));
+                self.constant = seen.constant;
+                seen.findings
             }
             Event::Units { layers } => {
                 // the outputs are no hidden units

@@ -20,6 +20,11 @@ pub enum Event {
         choices: Vec<Choice>,
         out: String,
     },
+    /// The step is compiled, and training begins.
+    Ready {
+        /// Since the run was started.
+        seconds: f64,
+    },
     /// The run goes on from a checkpoint.
     Resumed {
         epoch: usize,

@@ -2,9 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::{ScopedJoinHandle, scope};
 use std::time::{Duration, Instant};
 
 use citius_cpu::Options;
@@ -154,7 +156,10 @@ impl Training {
         let log = Log::open(&out, self.resumed.is_some(), listener, watch);
         let _open = gpu;
         let (saved, books) = (Instant::now(), Books::open(began));
-        Run { training: self, settings, options, machine, choices, out, log, stop, saved, books }.go()
+        scope(|scope| {
+            let fingerprint = Some(scope.spawn(|| self.problem.fingerprint()));
+            Run { training: self, settings, options, machine, choices, out, log, stop, saved, books, fingerprint }.go()
+        })
     }
 
     /// Decides on the device, and has the step fit its memory.
@@ -231,7 +236,7 @@ fn precision_on_processor(device: Device, settings: &Settings) -> Option<Choice>
     Some(Choice::new("precision", settings.precision.to_string(), why))
 }
 
-struct Run<'a> {
+struct Run<'a, 'scope> {
     training: &'a Training,
     /// The training's, with the batch in pieces where a GPU has no room for the whole.
     settings: Settings,
@@ -246,6 +251,8 @@ struct Run<'a> {
     /// When the last checkpoint was.
     saved: Instant,
     books: Books,
+    /// Of the data, taken while the step is being compiled.
+    fingerprint: Option<ScopedJoinHandle<'scope, u64>>,
 }
 
 /// What is needed to keep account of a run's time.
@@ -278,12 +285,12 @@ impl Books {
     }
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn go(mut self) -> Result<Report, TrainError> {
         let training = self.training;
         let Training { problem, wishes, .. } = training;
         let settings = &self.settings.clone();
-        let mut state = State::new(wishes, settings, self.machine.device, problem.fingerprint());
+        let mut state = State::new(wishes, settings, self.machine.device, 0);
         let mut resumed = training.resumed.as_ref();
         if let Some((_, saved, _)) = resumed {
             state.search = saved.search.clone();
@@ -333,6 +340,10 @@ impl Run<'_> {
         state: &mut State,
         resumed: Option<&(PathBuf, State, Tensors)>,
     ) -> Result<EpochEnd, TrainError> {
+        if let Some(fingerprint) = self.fingerprint.take() {
+            state.fingerprint = fingerprint.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        self.log.on(&Event::Ready { seconds: self.books.began.elapsed().as_secs_f64() });
         for message in fit.warnings() {
             self.log.on(&Event::Warning { message });
         }
@@ -667,6 +678,7 @@ mod tests {
                 stop: &stop,
                 saved,
                 books: Books::open(saved),
+                fingerprint: None,
             };
             let mut state = State::new(wishes, settings, Device::Cpu, problem.fingerprint());
             run.train(&mut fit, &mut state, None).unwrap_err().to_string()
