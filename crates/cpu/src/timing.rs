@@ -101,6 +101,8 @@ const LONG_STRIDE: u64 = 16;
 const ALLOWED: f64 = 0.001;
 /// Seconds that timing a step costs at least: its code and its counters are not in the nearest cache.
 const COLD: f64 = 4e-7;
+/// FLOP/s that no core exceeds: how long steps take at least, before any was taken.
+const FASTEST: f64 = 3e11;
 
 /// Times the steps of an executable.
 pub(crate) struct Stopwatch {
@@ -183,14 +185,23 @@ impl Stopwatch {
             calls: plan.calls.len(),
             tasks,
             due: 0,
-            stride: if timing == Timing::Sampled { FIRST_STRIDE } else { 1 },
-            burst: if timing == Timing::Sampled { BURST } else { 1 },
+            stride: 1,
+            burst: 1,
             steps: 0,
             seconds: 0.0,
             threads: 1,
             look,
         };
         stopwatch.calibrate();
+        if timing == Timing::Sampled {
+            let least = plan.total().flops as f64 / (FASTEST * threads.max(1) as f64);
+            let looks = (2.0 + stopwatch.tasks.len() as f64) * stopwatch.look as f64 / per_second();
+            stopwatch.pace(looks, least);
+            // steps may take longer than they must
+            if stopwatch.stride > FIRST_STRIDE {
+                (stopwatch.stride, stopwatch.burst) = (FIRST_STRIDE, BURST);
+            }
+        }
         stopwatch
     }
 
@@ -252,7 +263,11 @@ impl Stopwatch {
         let raw = lane.raw as f64 / lane.timed as f64 / per_second();
         // what the clock takes for certain, or what is seen to be lost
         let looks = (2.0 + lane.tasks.iter().filter(|t| **t > 0).count() as f64) * self.look as f64 / per_second();
-        let cost = (raw - step).clamp(looks, looks + 1e-6);
+        self.pace((raw - step).clamp(looks, looks + 1e-6), step);
+    }
+
+    /// Has as many steps timed as cost next to nothing. In seconds: what timing a step costs, and what a step takes.
+    fn pace(&mut self, cost: f64, step: f64) {
         let stride = |burst: u64| ((burst as f64 * cost + COLD) / (ALLOWED * step)).ceil() as u64;
         self.burst = if stride(1) >= LONG_STRIDE { BURST } else { 1 };
         self.stride = stride(self.burst).clamp(1, LONGEST_STRIDE) | 1;
