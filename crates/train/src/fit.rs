@@ -122,9 +122,11 @@ impl<'a> Fit<'a> {
 
     /// Takes over the weights of another training.
     pub(crate) fn begin_with(&mut self, start: &Start) -> Result<(), TrainError> {
+        let began = Instant::now();
         start.load(self.engine.memory_mut(), &self.predictor.parameters())?;
         self.engine.send_out()?;
         self.good.read_from(self.engine.memory(), false);
+        self.around.preparing += began.elapsed().as_secs_f64();
         Ok(())
     }
 
