@@ -15,8 +15,10 @@ const MOST_VALUES: usize = 1 << 26;
 const PATIENCE: u64 = 500;
 
 /// Listens to a run.
-pub struct Watch {
-    at_start: Vec<Event>,
+pub struct Watch<'a> {
+    problem: &'a Problem,
+    wishes: &'a Wishes,
+    settings: &'a Settings,
     constant: Option<f64>,
     silence: Vec<String>,
     steps_per_epoch: u64,
@@ -25,9 +27,24 @@ pub struct Watch {
     said: Vec<&'static str>,
 }
 
-impl Watch {
-    /// Looks at settings and rows; both are said when the run starts.
-    pub fn new(problem: &Problem, wishes: &Wishes, settings: &Settings) -> Watch {
+impl<'a> Watch<'a> {
+    pub fn new(problem: &'a Problem, wishes: &'a Wishes, settings: &'a Settings) -> Watch<'a> {
+        Watch {
+            problem,
+            wishes,
+            settings,
+            constant: None,
+            silence: wishes.silence.clone().unwrap_or_default(),
+            steps_per_epoch: 0,
+            out: String::new(),
+            first: None,
+            said: Vec::new(),
+        }
+    }
+
+    /// Looks at settings and rows as the run starts, so that its account has the time it takes.
+    fn look(&mut self) -> Vec<Event> {
+        let Watch { problem, wishes, settings, .. } = *self;
         let form = problem.train.form();
         let few = form.rows.saturating_mul(form.width) <= MOST_VALUES;
         let findings = if few { glance(problem, wishes, settings) } else { Vec::new() };
@@ -38,16 +55,9 @@ impl Watch {
             Event::Finding { cause: f.cause.to_owned(), message: format!("{}{fix}", f.what) }
         };
         let mean = settings.details == Default::default();
-        let constant = problem.train.resident().filter(|_| mean).and_then(|t| constant_loss(&settings.loss, &t.target));
-        Watch {
-            at_start: serious.map(said).collect(),
-            constant,
-            silence: wishes.silence.clone().unwrap_or_default(),
-            steps_per_epoch: 0,
-            out: String::new(),
-            first: None,
-            said: Vec::new(),
-        }
+        let train = problem.train.resident().filter(|_| mean);
+        self.constant = train.and_then(|t| constant_loss(&settings.loss, &t.target));
+        serious.map(said).collect()
     }
 
     fn say(&mut self, cause: &'static str, message: String) -> Vec<Event> {
@@ -59,12 +69,12 @@ impl Watch {
     }
 }
 
-impl citius_train::Watch for Watch {
+impl citius_train::Watch for Watch<'_> {
     fn hear(&mut self, event: &Event) -> Vec<Event> {
         match event {
             Event::RunStarted { steps_per_epoch, out, .. } => {
                 (self.steps_per_epoch, self.out) = (*steps_per_epoch, out.clone());
-                std::mem::take(&mut self.at_start)
+                self.look()
             }
             Event::Units { layers } => {
                 // the outputs are no hidden units
