@@ -116,6 +116,8 @@ pub(crate) struct Stopwatch {
     pub due: u64,
     pub stride: u64,
     pub burst: u64,
+    /// No step is timed until further notice.
+    pub paused: bool,
     steps: u64,
     seconds: f64,
     threads: usize,
@@ -187,6 +189,7 @@ impl Stopwatch {
             due: 0,
             stride: 1,
             burst: 1,
+            paused: false,
             steps: 0,
             seconds: 0.0,
             threads: 1,
@@ -223,7 +226,7 @@ impl Stopwatch {
 
     /// Finds the first step to be timed, from this one on.
     pub fn next(&mut self, step: u64) {
-        if self.timing == Timing::Never {
+        if self.timing == Timing::Never || self.paused {
             self.due = u64::MAX;
             return;
         }
@@ -252,7 +255,7 @@ impl Stopwatch {
         self.steps += steps;
         self.seconds += elapsed.as_secs_f64();
         self.threads = threads;
-        if self.timing != Timing::Sampled || steps == 0 {
+        if self.timing != Timing::Sampled || steps == 0 || self.paused {
             return;
         }
         let lane = self.lanes[0].get_mut();

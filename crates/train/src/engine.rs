@@ -189,6 +189,13 @@ impl Engine {
         }
     }
 
+    /// Has no step of a processor timed until further notice, or steps timed again as before: to see what it costs.
+    pub fn pause_timing(&mut self, paused: bool) {
+        if let Place::Cpu(all) = &mut self.place {
+            all.iter_mut().for_each(|executable| executable.pause_timing(paused));
+        }
+    }
+
     /// Forgets where the time of plan `which` went.
     pub fn reset_times(&mut self, which: usize) {
         match &mut self.place {
