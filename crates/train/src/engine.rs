@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use citius_cpu::{Driver, Inputs, Memory, Options, Span, Times};
+use citius_cuda::Precision;
 use citius_plan::Plan;
 
-use crate::TrainError;
+use crate::{Material, Settings, TrainError};
 
 /// The device a person asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,6 +54,19 @@ pub struct Machine {
     pub device: Device,
     pub cpu: Options,
     pub cuda: citius_cuda::Options,
+}
+
+impl Machine {
+    /// For the steps of a training: products in its precision, batches on their way as it says.
+    pub fn of(device: Device, cpu: Options, settings: &Settings, material: &Material) -> Machine {
+        let halves_from = (settings.precision == Precision::Bf16).then_some(citius_cpu::LARGE_PRODUCT);
+        let cuda = citius_cuda::Options {
+            precision: settings.precision,
+            unpinned: material.unpinned(),
+            ..citius_cuda::Options::default()
+        };
+        Machine { device, cpu: Options { halves_from, ..cpu }, cuda }
+    }
 }
 
 impl From<Options> for Machine {

@@ -170,36 +170,29 @@ impl Training {
     /// Decides on the device, and has the step fit its memory.
     pub(crate) fn prepared(&self, options: &RunOptions) -> Result<Prepared, TrainError> {
         let decision = self.decide(options)?;
-        let cuda = citius_cuda::Options { precision: self.settings.precision, ..Default::default() };
+        let machine = Machine::of(decision.device, options.cpu, &self.settings, &self.problem.train);
         let mut choices = [&self.choices[..], &[decision.choice]].concat();
         choices.extend(precision_on_processor(decision.device, &self.settings));
         let mut settings = self.settings.clone();
         // a run that goes on has its pieces
         if self.resumed.is_none() {
             let asked = Asked { limit: self.wishes.step_memory.map(|bytes| bytes.0), recompute: self.wishes.recompute };
-            let gpu = decision.gpu.as_deref().map(|gpu| (gpu, cuda));
+            let gpu = decision.gpu.as_deref().map(|gpu| (gpu, machine.cuda));
             if let Some((fitted, choice)) = in_room(&settings, &self.problem.train, gpu, asked)? {
                 settings = fitted;
                 choices.push(choice);
             }
         }
-        let machine = Machine { device: decision.device, cpu: self.on_processor(options), cuda };
         Ok(Prepared { settings, machine, choices, gpu: decision.gpu })
     }
 
     fn decide(&self, options: &RunOptions) -> Result<Decision, TrainError> {
-        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: self.on_processor(options) };
+        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: options.cpu };
         match (options.device, &self.resumed) {
             (Some(asked), _) => Decision::of(asked, &job),
             (None, Some((_, state, _))) => Ok(Decision::again(state.device)),
             (None, None) => Decision::of(self.wishes.device.unwrap_or_default(), &job),
         }
-    }
-
-    /// How a processor runs the step.
-    fn on_processor(&self, options: &RunOptions) -> Options {
-        let halves_from = (self.settings.precision == Precision::Bf16).then_some(citius_cpu::LARGE_PRODUCT);
-        Options { halves_from, ..options.cpu }
     }
 
     fn rows(&self) -> Rows {
