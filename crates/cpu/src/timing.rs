@@ -109,6 +109,9 @@ pub(crate) struct Stopwatch {
     timing: Timing,
     /// One for each thread.
     lanes: Vec<UnsafeCell<Lane>>,
+    /// While numbers of threads are tried out, lanes for later; then what was timed until then, for where nothing else was.
+    others: Vec<UnsafeCell<Lane>>,
+    settled: bool,
     /// Part of each task's call, and the call: copies of a call are the call.
     tasks: Vec<(u8, u32)>,
     calls: usize,
@@ -184,6 +187,8 @@ impl Stopwatch {
         let mut stopwatch = Stopwatch {
             timing,
             lanes: (0..lanes).map(lane).collect(),
+            others: (0..if timing == Timing::Sampled { lanes } else { 0 }).map(lane).collect(),
+            settled: false,
             calls: plan.calls.len(),
             tasks,
             due: 0,
@@ -220,7 +225,7 @@ impl Stopwatch {
         };
         let look = (0..8).map(|_| turn()).min().unwrap_or(0);
         self.look = look;
-        self.lanes.iter_mut().for_each(|lane| lane.get_mut().look = look);
+        self.lanes.iter_mut().chain(&mut self.others).for_each(|lane| lane.get_mut().look = look);
         self.forget();
     }
 
@@ -276,9 +281,19 @@ impl Stopwatch {
         self.stride = stride(self.burst).clamp(1, LONGEST_STRIDE) | 1;
     }
 
+    /// The number of threads is found: what steps have shown with others counts where nothing else is known. Later numbers are tried too,
+    /// for as long as may be, and are no other matter.
+    pub fn settle(&mut self) {
+        match (std::mem::replace(&mut self.settled, true), self.others.is_empty()) {
+            (true, _) => {}
+            (false, true) => self.forget(),
+            (false, false) => std::mem::swap(&mut self.lanes, &mut self.others),
+        }
+    }
+
     /// Forgets what steps have shown; not the time of runs.
-    pub fn forget(&mut self) {
-        for lane in self.lanes.iter_mut().map(UnsafeCell::get_mut) {
+    fn forget(&mut self) {
+        for lane in self.lanes.iter_mut().chain(&mut self.others).map(UnsafeCell::get_mut) {
             lane.tasks.fill(0);
             (lane.parts, lane.sums, lane.squares) = ([0; 9], [0.0; 9], [0.0; 9]);
             (lane.timed, lane.raw) = (0, 0);
@@ -303,7 +318,9 @@ impl Stopwatch {
             look: self.look as f64 / per_second,
             ..Times::default()
         };
-        let mut lanes: Vec<&mut Lane> = self.lanes.iter_mut().map(UnsafeCell::get_mut).collect();
+        let known = self.lanes.first_mut().is_some_and(|lane| lane.get_mut().timed > 0) || self.others.is_empty();
+        let lanes = if known { &mut self.lanes } else { &mut self.others };
+        let mut lanes: Vec<&mut Lane> = lanes.iter_mut().map(UnsafeCell::get_mut).collect();
         let Some(timed) = lanes.first().map(|first| first.timed).filter(|timed| *timed > 0) else { return times };
         let each = 1.0 / (timed as f64 * per_second);
         times.timed = timed;

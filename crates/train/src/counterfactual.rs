@@ -101,8 +101,10 @@ const TURNS: usize = 9;
 const FEW_TURNS: usize = 5;
 /// Seconds for threads and workers to be tried out.
 const WARM_UP: f64 = 0.1;
-/// Batches that are timed at least, in what workers hold ready: they hand over many at a time.
-const STOCKS: u64 = 1;
+/// Batches that are timed, in what workers hold ready: they hand over many at a time, and many workers in bursts. Where that would take
+/// longer than some seconds, as many as are held ready must do.
+const STOCKS: u64 = 12;
+const LONG_TURN: f64 = 0.2;
 /// Time in which only what matters most is measured.
 const SHORT: Duration = Duration::from_secs(2);
 /// Noise from which the machine is said to be busy with something else.
@@ -142,7 +144,7 @@ pub fn counterfactuals(
     let each = budget.as_secs_f64() / (all.len() * turns) as f64;
     let mut steps = Vec::new();
     for (_, rig) in &mut all {
-        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(STOCKS * rig.stock()).max(1));
+        steps.push(long_enough(rig, each)?);
     }
     let mut seconds = vec![Vec::with_capacity(turns); all.len()];
     for turn in 0..turns {
@@ -188,7 +190,7 @@ pub fn step_costs(
     let each = budget.as_secs_f64() / (rigs.len() * TURNS).max(1) as f64;
     let mut steps = Vec::new();
     for rig in &mut rigs {
-        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(STOCKS * rig.stock()).max(1));
+        steps.push(long_enough(rig, each)?);
     }
     let mut seconds = vec![Vec::with_capacity(TURNS); rigs.len()];
     for turn in 0..TURNS {
@@ -204,6 +206,13 @@ pub fn step_costs(
         StepCost { seconds: median(turns), ratio, low, high }
     };
     Ok(seconds.iter().map(cost).collect())
+}
+
+/// Warms up; steps of a turn that takes about so many seconds, and tells what it is to tell.
+fn long_enough(rig: &mut Rig, seconds: f64) -> Result<u64, TrainError> {
+    let step = rig.warm_up(WARM_UP)?;
+    let bursts = (STOCKS * rig.stock()).min((LONG_TURN / step) as u64);
+    Ok(((seconds / step) as u64).max(bursts).max(rig.stock()).max(1))
 }
 
 type Variant = (What, Supply, Settings, Machine, Option<usize>);
