@@ -74,6 +74,9 @@ struct DataArgs {
     /// Batches held ready where data is loaded
     #[arg(long, value_name = "N")]
     prefetch: Option<usize>,
+    /// Whether batches that are loaded lie in pinned memory on their way to a GPU; `false` to see what that saves
+    #[arg(long, value_name = "true|false")]
+    pinned: Option<bool>,
     /// Share of the training and validation rows that get the label of another, to see what a training bears
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     label_noise: Option<f64>,
@@ -228,6 +231,7 @@ impl WishArgs {
             augment: d.augment.clone().map(|a| a.0),
             workers: d.workers,
             prefetch: d.prefetch,
+            pinned: d.pinned,
             memory: d.memory,
             on_error: d.on_error,
             label_noise: d.label_noise,

@@ -28,46 +28,67 @@ fn a_table_of_kernels_and_a_verdict() {
     assert!(folder.fails(1, "profile houses.csv --steps 2 --otherwise 0 --trace no/where.json").contains("--trace"));
 }
 
-/// Metadata first, then complete events in order, each within its step, none across another's end.
+/// The object form of the trace-event format, with what each kind of event must have: metadata first, then complete events in order, each
+/// within its step and none across another's end, counters last. Times are compared as Perfetto reads them, in whole nanoseconds, since
+/// it leaves out what crosses an end by one.
 #[test]
 fn a_trace_for_chrome() {
     let folder = Folder::new();
     folder.write("houses.csv", houses());
     folder.works("profile houses.csv --target price --steps 25 --threads 2 --otherwise 0 --trace trace.json");
     let trace: Value = serde_json::from_slice(&fs::read(folder.path("trace.json")).unwrap()).unwrap();
+    assert_eq!(trace["displayTimeUnit"], "ns", "ms or ns");
     let events = trace["traceEvents"].as_array().unwrap();
-    let number = |event: &Value, name: &str| event[name].as_f64().unwrap_or_else(|| panic!("{name} of {event}"));
-    let mut open: HashMap<u64, Vec<(f64, f64)>> = HashMap::new();
-    let (mut last, mut steps, mut calls) = (0.0, 0, 0);
+    let nanoseconds = |event: &Value, name: &str| {
+        let us = event[name].as_f64().unwrap_or_else(|| panic!("{name} of {event}"));
+        assert!(us >= 0.0 && (us * 1e3 - (us * 1e3).round()).abs() < 1e-3, "microseconds, to the nanosecond: {event}");
+        (us * 1e3).round() as i64
+    };
+    let mut open: HashMap<u64, Vec<i64>> = HashMap::new();
+    let (mut last, mut steps, mut calls, mut counters) = (0, 0, 0, 0);
+    let mut named: Vec<(String, u64)> = Vec::new();
     for event in events {
-        let (ts, thread) = (number(event, "ts"), event["tid"].as_u64().unwrap());
-        assert!(event["pid"].is_u64() && event["name"].is_string());
+        let (ts, thread) = (nanoseconds(event, "ts"), event["tid"].as_u64().unwrap());
+        assert!(event["pid"].is_u64() && event["name"].is_string() && event["args"].is_object(), "{event}");
         match event["ph"].as_str().unwrap() {
-            "M" => assert_eq!(last, 0.0, "names come first"),
-            "C" => assert!(event["args"]["parameters"].is_u64()),
+            "M" => {
+                assert!(steps == 0 && event["args"]["name"].is_string(), "names come first: {event}");
+                named.push((event["name"].as_str().unwrap().to_owned(), thread));
+            }
+            "C" => {
+                let values: Vec<&Value> = event["args"].as_object().unwrap().values().collect();
+                assert!(values.len() == 5 && values.iter().all(|value| value.is_u64()), "{event}");
+                counters += 1;
+            }
             "X" => {
-                let dur = number(event, "dur");
-                assert!(ts >= last && dur >= 0.0, "sorted: {event}");
+                assert!(ts >= last && counters == 0, "sorted: {event}");
                 last = ts;
+                let end = ts + nanoseconds(event, "dur");
                 let stack = open.entry(thread).or_default();
-                let slack = 1e-6;
-                while stack.last().is_some_and(|top| top.1 <= ts + slack) {
+                while stack.last().is_some_and(|outer| *outer <= ts) {
                     stack.pop();
                 }
-                assert!(stack.iter().all(|outer| ts + dur <= outer.1 + 2e-3), "nested: {event} in {stack:?}");
+                assert!(stack.iter().all(|outer| end <= *outer), "nested: {event} in {stack:?}");
                 assert!(stack.len() < 2, "steps, and what is in them");
-                stack.push((ts, ts + dur));
+                stack.push(end);
                 match event["cat"].as_str().unwrap() {
                     "step" => steps += 1,
-                    _ => calls += 1,
+                    part => {
+                        assert!(PARTS.contains(&part), "{part}");
+                        calls += 1;
+                    }
                 }
             }
             other => panic!("{other}"),
         }
     }
+    let names = [("process_name", 0), ("thread_name", 0), ("thread_name", 1)];
+    assert_eq!(named, names.map(|(name, thread)| (name.to_owned(), thread)));
     assert_eq!(steps, 2 * 25, "on each thread");
-    assert!(calls > 4 * steps, "{calls}");
+    assert!(calls > 4 * steps && counters > 0, "{calls}");
 }
+
+const PARTS: [&str; 7] = ["data", "copy", "forward", "backward", "update", "threads", "metrics"];
 
 /// `TFRecord`s whose lengths and checksums are right, with scalars; and the trace that the plugin looks for.
 #[test]

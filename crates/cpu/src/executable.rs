@@ -209,6 +209,11 @@ impl Executable {
         self.stopwatch.spans()
     }
 
+    /// Has no step timed until further notice, or steps timed again as before: to see what it costs.
+    pub fn pause_timing(&mut self, paused: bool) {
+        self.stopwatch.paused = paused;
+    }
+
     /// Forgets the time of all runs so far.
     pub fn reset_times(&mut self) {
         self.stopwatch.reset();

@@ -350,8 +350,7 @@ impl Executable {
             if timed >= SHORTEST_TRIAL {
                 self.tuning.observe(threads, start.elapsed().as_secs_f64() / timed as f64);
                 if trial && self.tuning.settled() {
-                    // what steps have shown with other numbers of threads
-                    self.stopwatch.forget();
+                    self.stopwatch.settle();
                 }
             }
             taken += done;

@@ -101,12 +101,17 @@ const LONG_STRIDE: u64 = 16;
 const ALLOWED: f64 = 0.001;
 /// Seconds that timing a step costs at least: its code and its counters are not in the nearest cache.
 const COLD: f64 = 4e-7;
+/// FLOP/s that no core exceeds: how long steps take at least, before any was taken.
+const FASTEST: f64 = 3e11;
 
 /// Times the steps of an executable.
 pub(crate) struct Stopwatch {
     timing: Timing,
     /// One for each thread.
     lanes: Vec<UnsafeCell<Lane>>,
+    /// While numbers of threads are tried out, lanes for later; then what was timed until then, for where nothing else was.
+    others: Vec<UnsafeCell<Lane>>,
+    settled: bool,
     /// Part of each task's call, and the call: copies of a call are the call.
     tasks: Vec<(u8, u32)>,
     calls: usize,
@@ -114,6 +119,8 @@ pub(crate) struct Stopwatch {
     pub due: u64,
     pub stride: u64,
     pub burst: u64,
+    /// No step is timed until further notice.
+    pub paused: bool,
     steps: u64,
     seconds: f64,
     threads: usize,
@@ -180,17 +187,29 @@ impl Stopwatch {
         let mut stopwatch = Stopwatch {
             timing,
             lanes: (0..lanes).map(lane).collect(),
+            others: (0..if timing == Timing::Sampled { lanes } else { 0 }).map(lane).collect(),
+            settled: false,
             calls: plan.calls.len(),
             tasks,
             due: 0,
-            stride: if timing == Timing::Sampled { FIRST_STRIDE } else { 1 },
-            burst: if timing == Timing::Sampled { BURST } else { 1 },
+            stride: 1,
+            burst: 1,
+            paused: false,
             steps: 0,
             seconds: 0.0,
             threads: 1,
             look,
         };
         stopwatch.calibrate();
+        if timing == Timing::Sampled {
+            let least = plan.total().flops as f64 / (FASTEST * threads.max(1) as f64);
+            let looks = (2.0 + stopwatch.tasks.len() as f64) * stopwatch.look as f64 / per_second();
+            stopwatch.pace(looks, least);
+            // steps may take longer than they must
+            if stopwatch.stride > FIRST_STRIDE {
+                (stopwatch.stride, stopwatch.burst) = (FIRST_STRIDE, BURST);
+            }
+        }
         stopwatch
     }
 
@@ -206,13 +225,13 @@ impl Stopwatch {
         };
         let look = (0..8).map(|_| turn()).min().unwrap_or(0);
         self.look = look;
-        self.lanes.iter_mut().for_each(|lane| lane.get_mut().look = look);
+        self.lanes.iter_mut().chain(&mut self.others).for_each(|lane| lane.get_mut().look = look);
         self.forget();
     }
 
     /// Finds the first step to be timed, from this one on.
     pub fn next(&mut self, step: u64) {
-        if self.timing == Timing::Never {
+        if self.timing == Timing::Never || self.paused {
             self.due = u64::MAX;
             return;
         }
@@ -241,7 +260,7 @@ impl Stopwatch {
         self.steps += steps;
         self.seconds += elapsed.as_secs_f64();
         self.threads = threads;
-        if self.timing != Timing::Sampled || steps == 0 {
+        if self.timing != Timing::Sampled || steps == 0 || self.paused {
             return;
         }
         let lane = self.lanes[0].get_mut();
@@ -252,15 +271,29 @@ impl Stopwatch {
         let raw = lane.raw as f64 / lane.timed as f64 / per_second();
         // what the clock takes for certain, or what is seen to be lost
         let looks = (2.0 + lane.tasks.iter().filter(|t| **t > 0).count() as f64) * self.look as f64 / per_second();
-        let cost = (raw - step).clamp(looks, looks + 1e-6);
+        self.pace((raw - step).clamp(looks, looks + 1e-6), step);
+    }
+
+    /// Has as many steps timed as cost next to nothing. In seconds: what timing a step costs, and what a step takes.
+    fn pace(&mut self, cost: f64, step: f64) {
         let stride = |burst: u64| ((burst as f64 * cost + COLD) / (ALLOWED * step)).ceil() as u64;
         self.burst = if stride(1) >= LONG_STRIDE { BURST } else { 1 };
         self.stride = stride(self.burst).clamp(1, LONGEST_STRIDE) | 1;
     }
 
+    /// The number of threads is found: what steps have shown with others counts where nothing else is known. Later numbers are tried too,
+    /// for as long as may be, and are no other matter.
+    pub fn settle(&mut self) {
+        match (std::mem::replace(&mut self.settled, true), self.others.is_empty()) {
+            (true, _) => {}
+            (false, true) => self.forget(),
+            (false, false) => std::mem::swap(&mut self.lanes, &mut self.others),
+        }
+    }
+
     /// Forgets what steps have shown; not the time of runs.
-    pub fn forget(&mut self) {
-        for lane in self.lanes.iter_mut().map(UnsafeCell::get_mut) {
+    fn forget(&mut self) {
+        for lane in self.lanes.iter_mut().chain(&mut self.others).map(UnsafeCell::get_mut) {
             lane.tasks.fill(0);
             (lane.parts, lane.sums, lane.squares) = ([0; 9], [0.0; 9], [0.0; 9]);
             (lane.timed, lane.raw) = (0, 0);
@@ -285,7 +318,9 @@ impl Stopwatch {
             look: self.look as f64 / per_second,
             ..Times::default()
         };
-        let mut lanes: Vec<&mut Lane> = self.lanes.iter_mut().map(UnsafeCell::get_mut).collect();
+        let known = self.lanes.first_mut().is_some_and(|lane| lane.get_mut().timed > 0) || self.others.is_empty();
+        let lanes = if known { &mut self.lanes } else { &mut self.others };
+        let mut lanes: Vec<&mut Lane> = lanes.iter_mut().map(UnsafeCell::get_mut).collect();
         let Some(timed) = lanes.first().map(|first| first.timed).filter(|timed| *timed > 0) else { return times };
         let each = 1.0 / (timed as f64 * per_second);
         times.timed = timed;

@@ -67,3 +67,15 @@ fn few_steps_stand_for_all() {
     }
     assert!(short.times().timed > 0);
 }
+
+/// At no moment is nothing known: not when the number of threads has just been found, nor when it is looked at again.
+#[test]
+fn what_was_timed_counts_until_more_is() {
+    let (mut memory, training) = (Memory::new(7), regress(0.0));
+    let mut executable = Executable::new(training.plan.clone(), &mut memory, Options::default()).unwrap();
+    for run in 0..600 {
+        executable.run(&mut memory, &training.inputs(), 8 * run, 8, &mut Feeder(|_| {})).unwrap();
+        let times = executable.times();
+        assert!(times.timed > 0 && times.timed <= times.steps, "after {} steps", times.steps);
+    }
+}

@@ -188,31 +188,46 @@ fn landed(doing: &'static str) -> Result<(), CudaError> {
     unsafe { result::stream::synchronize(OWN_STREAM) }.map_err(|e| device_error(doing, e))
 }
 
-/// Memory of the host that the GPU copies from and to by itself.
-pub struct Pinned {
+/// Memory of the host: pinned, so that the GPU copies from and to it by itself; or such as the system may move, which the driver first
+/// copies to pinned memory of its own while the host waits.
+pub struct HostBytes {
     pub pointer: *mut u8,
+    /// What the system may move; none where it is pinned.
+    movable: Option<Vec<u128>>,
     _device: Arc<Device>,
 }
 
 // SAFETY: plain bytes, owned.
-unsafe impl Send for Pinned {}
+unsafe impl Send for HostBytes {}
 
-impl Pinned {
-    pub fn new(device: &Arc<Device>, len: usize) -> Result<Pinned, CudaError> {
+impl HostBytes {
+    pub fn pinned(device: &Arc<Device>, len: usize) -> Result<HostBytes, CudaError> {
         let size = len.max(64);
         // SAFETY: freed when dropped.
         let pointer =
             unsafe { result::malloc_host(size, 0) }.map_err(|e| device_error("taking pinned memory", e))? as *mut u8;
         // SAFETY: just allocated with this size.
         unsafe { std::ptr::write_bytes(pointer, 0, size) };
-        Ok(Pinned { pointer, _device: device.clone() })
+        Ok(HostBytes { pointer, movable: None, _device: device.clone() })
+    }
+
+    /// Aligned to 16 bytes.
+    pub fn movable(device: &Arc<Device>, len: usize) -> HostBytes {
+        let mut bytes = vec![0u128; len.div_ceil(16).max(4)];
+        HostBytes { pointer: bytes.as_mut_ptr().cast(), movable: Some(bytes), _device: device.clone() }
+    }
+
+    pub fn is_pinned(&self) -> bool {
+        self.movable.is_none()
     }
 }
 
-impl Drop for Pinned {
+impl Drop for HostBytes {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new`.
-        let _ = unsafe { result::free_host(self.pointer as *mut c_void) };
+        if self.is_pinned() {
+            // SAFETY: allocated in `pinned`.
+            let _ = unsafe { result::free_host(self.pointer as *mut c_void) };
+        }
     }
 }
 

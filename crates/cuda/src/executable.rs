@@ -5,7 +5,7 @@ use citius_plan::Plan;
 
 use crate::choice::{Scheduled, schedule};
 use crate::compile::{Care, compile_all};
-use crate::device::{Bytes, Device, Event, Kernel, LARGEST_CLUSTER, Module, Pinned, Stream};
+use crate::device::{Bytes, Device, Event, HostBytes, Kernel, LARGEST_CLUSTER, Module, Stream};
 use crate::draw::Draw;
 use crate::error::CudaError;
 use crate::estimate::Estimate;
@@ -30,6 +30,8 @@ pub struct Options {
     pub steps: Option<u64>,
     /// Count the cycles of every part of a step: see [`Executable::ticks`].
     pub timed: bool,
+    /// Batches on their way lie in memory that the system may move: copies take longer, and the host waits for them.
+    pub unpinned: bool,
 }
 
 /// How a step is started.
@@ -67,10 +69,10 @@ pub struct Executable {
 
 /// Steps on their way.
 pub(crate) struct Chunk {
-    pub fed_host: Pinned,
+    pub fed_host: HostBytes,
     pub fed: Bytes,
     pub results: Bytes,
-    pub results_host: Pinned,
+    pub results_host: HostBytes,
     pub copying: Event,
     pub copied: Event,
     pub computing: Event,
@@ -204,10 +206,13 @@ impl Design {
         let chunk_steps = chunk_steps(&schedule, &layout);
         let chunk = || -> Result<Chunk, CudaError> {
             Ok(Chunk {
-                fed_host: Pinned::new(&device, layout.fed_bytes * chunk_steps)?,
+                fed_host: match options.unpinned {
+                    true => HostBytes::movable(&device, layout.fed_bytes * chunk_steps),
+                    false => HostBytes::pinned(&device, layout.fed_bytes * chunk_steps)?,
+                },
                 fed: Bytes::new(&device, "batches", layout.fed_bytes * chunk_steps)?,
                 results: Bytes::new(&device, "results", layout.result_bytes * chunk_steps)?,
-                results_host: Pinned::new(&device, layout.result_bytes * chunk_steps)?,
+                results_host: HostBytes::pinned(&device, layout.result_bytes * chunk_steps)?,
                 copying: Event::new(&device)?,
                 copied: Event::new(&device)?,
                 computing: Event::new(&device)?,

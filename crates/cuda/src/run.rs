@@ -186,14 +186,16 @@ impl Executable {
     /// Copies what was filled, or has the GPU draw it; a few bytes are left where they are.
     fn bring(&mut self, turn: usize, order: Option<&RowOrder>, seed: u64) -> Result<(), CudaError> {
         let bytes = self.chunks[turn].steps * self.layout.fed_bytes;
-        self.chunks[turn].copied_in = order.is_some() || !self.is_few(bytes);
+        // the GPU cannot read what the system may move
+        let readable = self.chunks[turn].fed_host.is_pinned();
+        self.chunks[turn].copied_in = order.is_some() || !readable || !self.is_few(bytes);
         let chunk = &self.chunks[turn];
         if !chunk.copied_in {
             return Ok(());
         }
         let Chunk { first, steps, .. } = *chunk;
         self.copy.record(&chunk.copying)?;
-        // SAFETY: pinned and device memory live in `self`; the host waits for `done` before it touches either again.
+        // SAFETY: the host's and the device's memory live in `self`; the host waits for `done` before it touches either again.
         unsafe {
             match (&self.draw, order) {
                 (Some(draw), Some(order)) => {

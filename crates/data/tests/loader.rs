@@ -237,6 +237,32 @@ fn every_row_comes_once_an_epoch_over_all_shards() {
     }
 }
 
+/// Rests at every other batch, from the first on.
+#[test]
+fn a_loader_that_rests_now_and_then_brings_the_same_batches() {
+    let stream = || Blocks::stream(&[40, 7, 100, 53, 1, 99]);
+    for workers in [Some(0), Some(1), Some(5), None] {
+        let options = || LoaderOptions { workers, prefetch: Some(4), window: Some(120), ..options(16) };
+        let both = || [Loader::new(Numbers::source(300), options()), Loader::stream(stream(), options())];
+        for (plain, resting) in both().into_iter().zip(both()) {
+            let expected = epochs(&mut plain.unwrap(), 3);
+            let (mut loader, mut batches, mut ended) = (resting.unwrap(), Vec::new(), 0);
+            while ended < 3 {
+                if batches.len() % 2 == 0 {
+                    loader.rest();
+                }
+                match loader.next_batch().unwrap() {
+                    Some(batch) => {
+                        batches.push(batch.fields().iter().flat_map(|field| field.bytes().to_vec()).collect())
+                    }
+                    None => ended += 1,
+                }
+            }
+            assert_eq!(batches, expected, "{workers:?}");
+        }
+    }
+}
+
 #[test]
 fn blocks_are_read_once_an_epoch() {
     let stream = Blocks::stream(&[50; 20]);

@@ -61,7 +61,7 @@ pub const ALL: &[Cause] = &[
     cause("starved-loader", "steps wait for data"),
     cause("oversubscribed-loader", "more loading threads than cores to run them"),
     cause("disk-bound", "the disk gives no more bytes"),
-    cause("unpinned-copy", "copies to the GPU that steps wait for"),
+    cause("unpinned-copy", "batches copied to the GPU from memory that is not pinned"),
     cause("moved-every-epoch", "the same bytes are brought to the device again and again"),
     cause("device-underused", "batches too small to fill the device"),
     cause("gpu-too-large", "a network so small that a processor is faster"),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use citius_data::Features;
-use citius_train::{Device, Input, Problem, Settings, Wishes, choose};
+use citius_train::{Input, Problem, Settings, Wishes, choose};
 
 use crate::checks;
 use crate::evidence::dynamic::Subject;
@@ -105,8 +105,7 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
         }
     }
     if let Some(settings) = evidence.settings.as_ref().filter(|_| evidence.cannot_start.is_none() && steps) {
-        let device = evidence.wishes.device.filter(|device| matches!(device, Device::Cuda(_))).unwrap_or(Device::Cpu);
-        match Speed::of(&problem.train, settings, device, options.cpu, options.time) {
+        match Speed::of(&problem.train, settings, evidence.device(), options.cpu, options.time) {
             Ok(mut speed) => {
                 speed.run = evidence.ledger.as_ref().and_then(|ledger| ledger.time.clone());
                 evidence.speed = Some(speed);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use citius_nn::HiddenLayer;
-use citius_train::Wishes;
+use citius_train::{Counterfactual, Wishes};
 use serde::Serialize;
 use toml::{Table, Value};
 
@@ -30,8 +30,10 @@ pub struct Finding {
     /// One or two sentences.
     pub what: String,
     pub evidence: Vec<Number>,
-    /// Seconds to the target that it costs, where known.
+    /// Seconds to the target that it costs, as a trial has shown.
     pub cost: Option<f64>,
+    /// What a run of as many epochs takes longer for it: measured, of what makes steps slow.
+    pub price: Option<Price>,
     pub fix: Option<Fix>,
     /// From 0 to 1.
     pub sure: f64,
@@ -42,6 +44,14 @@ pub struct Finding {
     pub untried: Option<String>,
     /// How to have it left out.
     pub silence: String,
+}
+
+/// Seconds of the whole run, for the same number of rows; and the ends of the 95% interval.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Price {
+    pub seconds: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
 /// A number with its name.
@@ -77,6 +87,7 @@ impl Finding {
             what: what.into(),
             evidence: Vec::new(),
             cost: None,
+            price: None,
             fix: None,
             sure: 0.9,
             follows: None,
@@ -89,6 +100,12 @@ impl Finding {
     /// Adds a number that speaks for it.
     pub fn because(mut self, name: impl Into<String>, value: f64) -> Finding {
         self.evidence.push(Number { name: name.into(), value });
+        self
+    }
+
+    /// What its removal saves, by what was measured.
+    pub fn saves(mut self, other: &Counterfactual) -> Finding {
+        self.price = Some(Price { seconds: other.saves, low: other.saves_low, high: other.saves_high });
         self
     }
 
@@ -137,7 +154,7 @@ impl Fix {
 
     /// Whether it changes how rows come, and nothing that is learned from them.
     pub fn only_loads(&self) -> bool {
-        const LOADING: &[&str] = &["workers", "prefetch", "memory", "delay"];
+        const LOADING: &[&str] = &["workers", "prefetch", "memory", "delay", "pinned"];
         self.changes.iter().all(|change| LOADING.contains(&change.key.as_str()))
     }
 
@@ -165,6 +182,7 @@ impl Fix {
             "mix",
             "workers",
             "prefetch",
+            "pinned",
             "memory",
             "on-error",
             "label-noise",

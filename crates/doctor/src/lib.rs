@@ -37,7 +37,7 @@ mod what_if;
 pub use apply::{Mended, fixed_path, mended, write};
 pub use evidence::{Evidence, Kind};
 pub use examine::{Examination, Options, examine, examine_run, glance, look};
-pub use finding::{Change, Finding, Fix, Number, Severity};
+pub use finding::{Change, Finding, Fix, Number, Price, Severity};
 pub use trials::{Trial, Verdict, try_again, try_fixes};
 pub use watch::{Doctor, Watch};
 pub use what_if::{Answer, WhatIf};

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::examine::Examination;
-use crate::finding::{Finding, Number, Severity};
+use crate::finding::{Finding, Number, Price, Severity};
 use crate::trials::{Trial, Verdict};
 
 impl Examination {
@@ -74,6 +74,10 @@ impl fmt::Display for Finding {
         let numbers: Vec<String> = self.evidence.iter().map(Number::to_string).collect();
         if !numbers.is_empty() {
             writeln!(f, "    evidence  {}", numbers.join("; "))?;
+        }
+        if let Some(Price { seconds: price, low, high }) = self.price {
+            let (price, low, high) = (seconds(price), seconds(low.max(0.0)), seconds(high));
+            writeln!(f, "    price     {price} of the run ({low} to {high}), for the same rows")?;
         }
         match &self.trial {
             Some(trial) if trial.never => {

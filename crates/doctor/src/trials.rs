@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use citius_train::{Machine, Problem, Settings, StepCost, Wishes, choose, step_costs};
+use citius_train::{Device, Problem, Settings, StepCost, Wishes, choose, step_costs};
 use serde::Serialize;
 
 use crate::arm::{Arm, Curve, Dense};
@@ -117,6 +117,8 @@ struct Bench {
     control: Candidate,
     /// Of the control.
     steps: u64,
+    /// Where its steps are timed; what they come to is the same everywhere, and is found on the processor.
+    device: Device,
     cpu: citius_cpu::Options,
     until: Instant,
     /// By first seed: the control is the same for all fixes.
@@ -144,7 +146,8 @@ impl Bench {
         };
         let steps = dynamic.runs.iter().map(|run| run.steps).max().unwrap_or(0).max(120);
         let control = Candidate { settings: settings.clone(), problem: problem.clone() };
-        Ok(Bench { wishes: evidence.wishes.clone(), control, steps, cpu, until, known: None })
+        let device = evidence.device();
+        Ok(Bench { wishes: evidence.wishes.clone(), control, steps, device, cpu, until, known: None })
     }
 
     fn trial(&mut self, fix: &Fix, number: u64, seed: u64) -> Result<Trial, String> {
@@ -277,7 +280,7 @@ impl Bench {
     /// less long, takes as long.
     fn clock(&self, arms: &[&Candidate]) -> Result<Vec<f64>, String> {
         let steps: Vec<_> = arms.iter().map(|of| (&of.problem.train, &of.settings)).collect();
-        let costs = step_costs(&steps, Machine::from(self.cpu), CLOCK).map_err(|error| error.to_string())?;
+        let costs = step_costs(&steps, self.device, self.cpu, CLOCK).map_err(|error| error.to_string())?;
         let first = costs.first().map_or(f64::NAN, |cost| cost.seconds);
         let certain = |cost: &StepCost| if cost.low > 1.0 { cost.low } else { cost.high.min(1.0) };
         Ok(costs.iter().map(|cost| first * certain(cost)).collect())

@@ -41,7 +41,8 @@ fn serious(findings: &[Finding]) -> Vec<&str> {
 fn a_starved_loader_is_named_and_priced() {
     let findings = found(speed(&[(What::CachedBatch, 0.4), (What::Workers(2), 0.6)], 0.02));
     assert_eq!(serious(&findings), ["starved-loader"]);
-    assert!((findings[0].cost.unwrap() - 6.0).abs() < 1e-9);
+    let price = findings[0].price.unwrap();
+    assert!((price.seconds - 6.0).abs() < 1e-9 && (price.low - 5.8).abs() < 1e-9 && (price.high - 6.2).abs() < 1e-9);
     assert_eq!(findings[0].fix.as_ref().unwrap().to_string(), "workers = 2");
 }
 
@@ -58,7 +59,7 @@ fn too_many_threads_are_another_matter() {
     let crowded = Speed { workers: Some(16), ..speed(&[(What::CachedBatch, 0.4), (What::Workers(1), 0.7)], 0.02) };
     let findings = found(crowded);
     assert_eq!(serious(&findings), ["oversubscribed-loader"]);
-    assert!((findings[0].cost.unwrap() - 3.0).abs() < 1e-9);
+    assert!((findings[0].price.unwrap().seconds - 3.0).abs() < 1e-9);
 }
 
 #[test]
@@ -66,6 +67,10 @@ fn of_a_gpu() {
     let on_gpu = |others: &[(What, f64)]| Speed { on_gpu: true, loaded: false, ..speed(others, 0.02) };
     assert_eq!(serious(&found(on_gpu(&[(What::Batch(128), 0.3)]))), ["device-underused"]);
     assert_eq!(serious(&found(on_gpu(&[(What::Batch(128), 0.3), (What::Processor, 0.5)]))), ["gpu-too-large"]);
+    let unpinned = found(on_gpu(&[(What::Pinned, 0.6)]));
+    assert_eq!(serious(&unpinned), ["unpinned-copy"]);
+    assert!((unpinned[0].price.unwrap().seconds - 4.0).abs() < 1e-9);
+    assert_eq!(unpinned[0].fix.as_ref().unwrap().to_string(), "pinned = true");
     let on_processor = found(speed(&[(What::Batch(128), 0.3)], 0.02));
     assert!(serious(&on_processor).is_empty() && on_processor[0].cause == "device-underused", "a note");
 }

@@ -56,7 +56,7 @@ impl Evaluate for Cuda {
             precision: self.precision,
             library_from: Some(1),
             steps: self.quickly.then_some(1),
-            timed: false,
+            ..Options::default()
         };
         let mut executable = Executable::new(plan.clone(), &session, &bound, options).map_err(|e| e.to_string())?;
         let steps = inputs.len() as u64;

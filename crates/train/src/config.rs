@@ -87,6 +87,8 @@ wishes! {
     workers: Workers,
     /// Batches held ready.
     prefetch: usize,
+    /// Whether batches lie in pinned memory on their way to a GPU, as they do unless told.
+    pinned: bool,
     /// Memory for data: what needs more is read as it is needed.
     memory: Bytes,
     /// What to do about rows that cannot be read.
@@ -417,6 +419,7 @@ mod tests {
             label-noise = 0.3
             shuffle-labels = true
             delay = 50
+            pinned = false
             [[layers]]
             units = 64
             [[layers]]
@@ -437,6 +440,7 @@ mod tests {
         assert_eq!(wishes.head, Some(Head::Softmax { axis: 0 }));
         assert_eq!(wishes.init, Some(WeightInit::Normal { mean: 0.0, std: 5.0 }));
         assert_eq!((wishes.reduction, wishes.delay), (Some(Reduction::Sum), Some(50.0)));
+        assert_eq!(wishes.pinned, Some(false));
         let layers = wishes.layers.as_ref().unwrap();
         assert_eq!(layers[0], HiddenLayer::new(64));
         assert_eq!((layers[1].init, layers[1].mode), (Some(WeightInit::Zeros), Some(LayerMode::Eval)));

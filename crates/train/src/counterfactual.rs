@@ -63,6 +63,8 @@ pub enum What {
     /// Threads that compute.
     Threads(usize),
     Precision(Precision),
+    /// Batches in pinned memory on their way to a GPU.
+    Pinned,
     /// Steps on the processor instead of a GPU.
     Processor,
 }
@@ -99,8 +101,10 @@ const TURNS: usize = 9;
 const FEW_TURNS: usize = 5;
 /// Seconds for threads and workers to be tried out.
 const WARM_UP: f64 = 0.1;
-/// Batches that are timed at least, in what workers hold ready: they hand over many at a time.
-const STOCKS: u64 = 4;
+/// Batches that are timed, in what workers hold ready: they hand over many at a time, and many workers in bursts. Where that would take
+/// longer than some seconds, as many as are held ready must do.
+const STOCKS: u64 = 12;
+const LONG_TURN: f64 = 0.2;
 /// Time in which only what matters most is measured.
 const SHORT: Duration = Duration::from_secs(2);
 /// Noise from which the machine is said to be busy with something else.
@@ -140,7 +144,7 @@ pub fn counterfactuals(
     let each = budget.as_secs_f64() / (all.len() * turns) as f64;
     let mut steps = Vec::new();
     for (_, rig) in &mut all {
-        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(STOCKS * rig.stock()).max(1));
+        steps.push(long_enough(rig, each)?);
     }
     let mut seconds = vec![Vec::with_capacity(turns); all.len()];
     for turn in 0..turns {
@@ -148,11 +152,12 @@ pub fn counterfactuals(
             // not always after the same neighbour
             let n = if turn % 2 == 0 { n } else { all.len() - 1 - n };
             let rig = &mut all[n].1;
-            rig.use_up()?;
-            seconds[n].push(rig.run(steps[n])? / rig.batch as f64);
+            seconds[n].push(rig.turn(steps[n])? / rig.batch as f64);
         }
     }
-    let run_rows = material.rows() as f64 * settings.epochs as f64;
+    // trained anew on all rows, where that was asked for
+    let times = if settings.refit { 2.0 } else { 1.0 };
+    let run_rows = material.rows() as f64 * settings.epochs as f64 * times;
     let roofline = roofline(&mut all[0].1, machine, median(&seconds[0]) * batch as f64);
     let kinds: Vec<Option<What>> = all.iter().map(|(what, _)| *what).collect();
     Ok(judge(&kinds, &seconds, batch, run_rows, roofline))
@@ -172,26 +177,27 @@ pub struct StepCost {
 /// Steps of each, run in turns, so that whatever else the machine does happens to all of them.
 pub fn step_costs(
     of: &[(&Material, &Settings)],
-    machine: Machine,
+    device: Device,
+    cpu: citius_cpu::Options,
     budget: Duration,
 ) -> Result<Vec<StepCost>, TrainError> {
     let held = of.iter().map(|(material, settings)| Held::new(material, settings)).collect::<Result<Vec<_>, _>>()?;
     let mut rigs = Vec::new();
     for ((material, settings), held) in of.iter().zip(&held) {
+        let machine = Machine::of(device, cpu, settings, material);
         rigs.push(Rig::new(material, settings, machine, Supply::Real, held, None)?);
     }
     let each = budget.as_secs_f64() / (rigs.len() * TURNS).max(1) as f64;
     let mut steps = Vec::new();
     for rig in &mut rigs {
-        steps.push(((each / rig.warm_up(WARM_UP)?) as u64).max(STOCKS * rig.stock()).max(1));
+        steps.push(long_enough(rig, each)?);
     }
     let mut seconds = vec![Vec::with_capacity(TURNS); rigs.len()];
     for turn in 0..TURNS {
         for n in 0..rigs.len() {
             // not always after the same neighbour
             let n = if turn % 2 == 0 { n } else { rigs.len() - 1 - n };
-            rigs[n].use_up()?;
-            seconds[n].push(rigs[n].run(steps[n])?);
+            seconds[n].push(rigs[n].turn(steps[n])?);
         }
     }
     let cost = |turns: &Vec<f64>| {
@@ -200,6 +206,13 @@ pub fn step_costs(
         StepCost { seconds: median(turns), ratio, low, high }
     };
     Ok(seconds.iter().map(cost).collect())
+}
+
+/// Warms up; steps of a turn that takes about so many seconds, and tells what it is to tell.
+fn long_enough(rig: &mut Rig, seconds: f64) -> Result<u64, TrainError> {
+    let step = rig.warm_up(WARM_UP)?;
+    let bursts = (STOCKS * rig.stock()).min((LONG_TURN / step) as u64);
+    Ok(((seconds / step) as u64).max(bursts).max(rig.stock()).max(1))
 }
 
 type Variant = (What, Supply, Settings, Machine, Option<usize>);
@@ -230,6 +243,10 @@ fn variants(material: &Material, settings: &Settings, machine: Machine, batch: u
             let other = Settings { precision, ..settings.clone() };
             let cuda = citius_cuda::Options { precision, ..machine.cuda };
             all.push((What::Precision(precision), Supply::Real, other, Machine { cuda, ..machine }, None));
+        }
+        if machine.cuda.unpinned {
+            let cuda = citius_cuda::Options { unpinned: false, ..machine.cuda };
+            all.push((What::Pinned, Supply::Real, settings.clone(), Machine { cuda, ..machine }, None));
         }
         let processor = Machine { device: Device::Cpu, ..machine };
         all.push((What::Processor, Supply::Real, settings.clone(), processor, None));
@@ -374,7 +391,7 @@ impl What {
     /// Whether it is asked for even where there is little time.
     fn matters(&self, batch: usize, loaded: bool) -> bool {
         match self {
-            What::CachedBatch | What::NoCopy | What::Workers(_) | What::Processor => true,
+            What::CachedBatch | What::NoCopy | What::Workers(_) | What::Pinned | What::Processor => true,
             What::Precision(_) => !loaded,
             What::Batch(rows) => !loaded && *rows == 4 * batch,
             What::NoCompute | What::Threads(_) => false,
@@ -393,6 +410,7 @@ impl What {
             What::Threads(1) => "1 thread".to_owned(),
             What::Threads(n) => format!("{n} threads"),
             What::Precision(precision) => precision.to_string(),
+            What::Pinned => "pinned memory".to_owned(),
             What::Processor => "on the processor".to_owned(),
         }
     }
@@ -477,8 +495,8 @@ mod tests {
         }
         assert!(told.step_us > 0.0 && told.others.iter().all(|o| o.ratio > 0.0 && o.low <= o.high));
         let larger = Settings { batch_size: 2 * settings.batch_size, ..settings.clone() };
-        let machine = Machine::default();
-        let costs = step_costs(&[(&material, &settings), (&material, &larger)], machine, Duration::from_millis(50));
+        let both = [(&material, &settings), (&material, &larger)];
+        let costs = step_costs(&both, Device::Cpu, citius_cpu::Options::default(), Duration::from_millis(50));
         let [first, second] = costs.unwrap()[..] else { panic!("two were asked for") };
         assert!((first.ratio, first.low, first.high) == (1.0, 1.0, 1.0) && first.seconds > 0.0, "{first:?}");
         assert!(second.low <= second.ratio && second.ratio <= second.high, "{second:?}");

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use citius_cpu::{Driver, Inputs, Memory, Options, Span, Times};
+use citius_cuda::Precision;
 use citius_plan::Plan;
 
-use crate::TrainError;
+use crate::{Material, Settings, TrainError};
 
 /// The device a person asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,6 +54,22 @@ pub struct Machine {
     pub device: Device,
     pub cpu: Options,
     pub cuda: citius_cuda::Options,
+}
+
+impl Machine {
+    /// For the steps of a training: products in its precision, batches on their way as it says, compiled for as many as there are.
+    pub fn of(device: Device, cpu: Options, settings: &Settings, material: &Material) -> Machine {
+        let halves_from = (settings.precision == Precision::Bf16).then_some(citius_cpu::LARGE_PRODUCT);
+        let rows = material.rows().max(1);
+        let steps = rows.div_ceil(settings.batch_size.clamp(1, rows)).saturating_mul(settings.epochs);
+        let cuda = citius_cuda::Options {
+            precision: settings.precision,
+            unpinned: material.unpinned(),
+            steps: Some(steps as u64),
+            ..citius_cuda::Options::default()
+        };
+        Machine { device, cpu: Options { halves_from, ..cpu }, cuda }
+    }
 }
 
 impl From<Options> for Machine {
@@ -186,6 +203,13 @@ impl Engine {
         match &mut self.place {
             Place::Cpu(all) => all[which].spans(),
             Place::Cuda { .. } => Vec::new(),
+        }
+    }
+
+    /// Has no step of a processor timed until further notice, or steps timed again as before: to see what it costs.
+    pub fn pause_timing(&mut self, paused: bool) {
+        if let Place::Cpu(all) = &mut self.place {
+            all.iter_mut().for_each(|executable| executable.pause_timing(paused));
         }
     }
 

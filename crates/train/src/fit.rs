@@ -103,9 +103,6 @@ impl<'a> Fit<'a> {
         machine: Machine,
     ) -> Result<Fit<'a>, TrainError> {
         let began = Instant::now();
-        let batch = settings.batch_size.clamp(1, data.train.rows().max(1));
-        let taken = (data.train.rows().div_ceil(batch) * epochs) as u64;
-        let machine = Machine { cuda: citius_cuda::Options { steps: Some(taken), ..machine.cuda }, ..machine };
         let (steps, engine) = EpochSteps::new(&*model, settings, data.train, epochs, machine)?;
         let mut predictor = Predictor::new(model, settings.row_of(data.train.width()), machine.cpu)?;
         if let Some(mode) = settings.details.validation_mode {
@@ -125,9 +122,11 @@ impl<'a> Fit<'a> {
 
     /// Takes over the weights of another training.
     pub(crate) fn begin_with(&mut self, start: &Start) -> Result<(), TrainError> {
+        let began = Instant::now();
         start.load(self.engine.memory_mut(), &self.predictor.parameters())?;
         self.engine.send_out()?;
         self.good.read_from(self.engine.memory(), false);
+        self.around.preparing += began.elapsed().as_secs_f64();
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::{Engine, LoaderReport};
 /// The account of a run, or of a part of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
-    /// On the wall clock, since the run began.
+    /// On the wall clock, since the run began, and what reading its data took before.
     pub seconds: f64,
     /// They add up to `seconds`.
     pub parts: Parts,
@@ -47,7 +47,10 @@ pub struct Ledger {
 /// Seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Parts {
-    /// Before the first step: planning, compiling, taking memory.
+    /// Before the run: rows were read, and what was left open was chosen.
+    #[serde(default)]
+    pub reading: f64,
+    /// Before the first step: looking at the rows, planning, compiling, taking memory.
     pub preparing: f64,
     /// Steps waited for a batch, or for the thread that fills it.
     pub data: f64,
@@ -111,12 +114,24 @@ pub struct KernelTime {
 const MOST_KERNELS: usize = 24;
 
 impl Parts {
-    pub const NAMES: [&str; 10] =
-        ["preparing", "data", "copy", "forward", "backward", "update", "threads", "metrics", "checkpoint", "other"];
+    pub const NAMES: [&str; 11] = [
+        "reading",
+        "preparing",
+        "data",
+        "copy",
+        "forward",
+        "backward",
+        "update",
+        "threads",
+        "metrics",
+        "checkpoint",
+        "other",
+    ];
 
-    pub fn values(&self) -> [f64; 10] {
-        let Parts { preparing, data, copy, forward, backward, update, threads, metrics, checkpoint, other } = *self;
-        [preparing, data, copy, forward, backward, update, threads, metrics, checkpoint, other]
+    pub fn values(&self) -> [f64; 11] {
+        let Parts { reading, preparing, data, copy, forward, backward, update, threads, metrics, checkpoint, other } =
+            *self;
+        [reading, preparing, data, copy, forward, backward, update, threads, metrics, checkpoint, other]
     }
 
     pub fn sum(&self) -> f64 {
@@ -129,6 +144,7 @@ impl Parts {
     }
 
     fn add(&mut self, more: &Parts, factor: f64) {
+        self.reading += more.reading * factor;
         self.preparing += more.preparing * factor;
         self.data += more.data * factor;
         self.copy += more.copy * factor;
@@ -145,7 +161,7 @@ impl Parts {
 impl Ledger {
     /// In one line: `91% steps (forward 30, backward 48, update 13), 2% data, …`; parts below half a percent are left out.
     pub fn summary(&self) -> String {
-        let Parts { preparing, data, copy, forward, backward, update, threads, metrics, checkpoint, other } =
+        let Parts { reading, preparing, data, copy, forward, backward, update, threads, metrics, checkpoint, other } =
             self.parts;
         let share = |seconds: f64| (seconds / self.seconds.max(1e-9) * 100.0).round().max(0.0) as u64;
         let inside = [("forward", forward), ("backward", backward), ("update", update), ("between threads", threads)];
@@ -164,6 +180,7 @@ impl Ledger {
             ("copying", copy),
             ("metrics", metrics),
             ("checkpoints", checkpoint),
+            ("reading", reading),
             ("preparing", preparing),
             ("other", other),
         ];

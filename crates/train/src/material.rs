@@ -34,6 +34,8 @@ pub struct LoadingOptions {
     pub memory_limit: Option<usize>,
     pub on_error: OnError,
     pub sampling: Sampling,
+    /// On their way to a GPU, batches lie in memory that the system may move.
+    pub unpinned: bool,
 }
 
 /// The shapes and types of rows.
@@ -87,6 +89,11 @@ impl Material {
         self.form().outputs()
     }
 
+    /// Batches lie in memory that the system may move, on their way to a GPU; what is bound to the step stays there.
+    pub fn unpinned(&self) -> bool {
+        matches!(self, Material::Loaded(loaded) if loaded.options.unpinned)
+    }
+
     /// The data set, where all of it is in memory.
     pub fn resident(&self) -> Option<&Dataset> {
         match self {
@@ -128,7 +135,7 @@ impl Loaded {
 
     /// A loader about to bring this batch of this epoch.
     pub fn loader(&self, batch_size: usize, seed: u64, epoch: u64, batch: u64) -> Result<Loader, TrainError> {
-        let LoadingOptions { workers, prefetch, memory_limit, on_error, sampling } = self.options.clone();
+        let LoadingOptions { workers, prefetch, memory_limit, on_error, sampling, .. } = self.options.clone();
         let usual = LoaderOptions::default();
         let memory_limit = memory_limit.unwrap_or(usual.memory_limit);
         let options = LoaderOptions { batch_size, seed, workers, prefetch, memory_limit, on_error, sampling, ..usual };

@@ -10,8 +10,10 @@ use citius_plan::{Plan, compile};
 use crate::fill::{Filler, fields, row_order, write_left};
 use crate::material::{FeatureForm, Form, TargetForm};
 use crate::step::{Arrival, plan_step, tables};
-use crate::{Engine, Feed, Loaded, Machine, Material, Settings, TrainError};
+use crate::{Engine, Loaded, Machine, Material, Settings, TrainError};
 
+/// What a loader with workers holds at least: one chunk of batches that is read, and one that is filled.
+const LEAST_CHUNKS: usize = 2;
 /// Seconds after which nothing more is tried out.
 const LONGEST_WARM_UP: f64 = 1.5;
 
@@ -183,24 +185,47 @@ impl<'a> Rig<'a> {
                 drawn: vec![0; batch],
             },
             (_, Material::Loaded(loaded)) => {
-                // as little held ready as works: see `use_up`
-                let options = crate::LoadingOptions {
-                    workers: workers.or(loaded.options.workers),
-                    prefetch: loaded.options.prefetch.or(Some(1)),
-                    ..loaded.options.clone()
+                let workers = workers.or(loaded.options.workers);
+                let loader = |prefetch: usize| {
+                    let prefetch = loaded.options.prefetch.or(Some(prefetch));
+                    let options = crate::LoadingOptions { workers, prefetch, ..loaded.options.clone() };
+                    let loaded = Loaded { feed: loaded.feed.clone(), form: loaded.form, options };
+                    loaded.loader(batch, settings.seed, 0, 0)
                 };
-                let feed = match &loaded.feed {
-                    Feed::Source(source) => Feed::Source(source.clone()),
-                    Feed::Stream(stream) => Feed::Stream(stream.clone()),
+                // as little held ready as works (see `use_up`), and yet enough for all workers to be busy, as in training
+                let least = loader(1)?;
+                let chunk = least.report().prefetch / LEAST_CHUNKS;
+                let loader = match workers.filter(|workers| *workers > 0) {
+                    Some(workers) => {
+                        drop(least);
+                        loader((workers + 2) * chunk)?
+                    }
+                    None => least,
                 };
-                let loaded = Loaded { feed, form: loaded.form, options };
-                Bringer::Loader(Box::new(Own(loaded.loader(batch, settings.seed, 0, 0)?)))
+                Bringer::Loader(Box::new(Own(loader)))
             }
         };
         let (rows, seed) = (form.rows as u32, settings.seed);
         let (steps, cached) = ((form.rows / batch).max(1) as u64, supply == Supply::Cached);
         let feeder = Feeder { bringer, rows, seed, steps, cached, fed: false, failure: None };
-        Ok(Rig { engine, inputs, feeder, step: 0, batch })
+        let mut rig = Rig { engine, inputs, feeder, step: 0, batch };
+        rig.rest();
+        Ok(rig)
+    }
+
+    /// A turn among others: so many steps, after those of batches that were held ready; seconds of each. Its loader rests then.
+    pub fn turn(&mut self, steps: u64) -> Result<f64, TrainError> {
+        self.use_up()?;
+        let seconds = self.run(steps)?;
+        self.rest();
+        Ok(seconds)
+    }
+
+    /// Its loader is in nobody's way until it is needed.
+    pub fn rest(&mut self) {
+        if let Bringer::Loader(loader) = &mut self.feeder.bringer {
+            loader.0.rest();
+        }
     }
 
     /// Takes so many steps; seconds of each.
@@ -237,6 +262,7 @@ impl<'a> Rig<'a> {
             };
             let settled = !loading && self.engine.as_ref().is_none_or(|engine| engine.settled(0));
             if spent >= least && (settled || spent >= LONGEST_WARM_UP) {
+                self.rest();
                 return Ok(each);
             }
             steps = ((least / 4.0 / each) as u64).clamp(1, 1 << 14);
@@ -252,7 +278,7 @@ impl<'a> Rig<'a> {
     }
 
     /// What was loaded while nobody asked is used up: batches that workers hold ready would make them seem fast. Rigs rest in between.
-    pub fn use_up(&mut self) -> Result<(), TrainError> {
+    fn use_up(&mut self) -> Result<(), TrainError> {
         match self.stock() {
             0 => Ok(()),
             stock => self.run(stock).map(|_| ()),

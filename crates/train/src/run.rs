@@ -55,25 +55,32 @@ pub struct Training {
     /// Weights to begin with.
     start: Option<Start>,
     resumed: Option<(PathBuf, State, Tensors)>,
+    /// Seconds that it took to come so far.
+    reading: f64,
 }
 
 impl Training {
     /// Reads the data and chooses what is open.
     pub fn new(wishes: Wishes) -> Result<Training, TrainError> {
-        Training::on(Problem::read(&wishes)?, wishes)
+        let began = Instant::now();
+        let training = Training::on(Problem::read(&wishes)?, wishes)?;
+        Ok(Training { reading: began.elapsed().as_secs_f64(), ..training })
     }
 
     /// The same, on data that the caller has read.
     pub fn on(problem: Problem, wishes: Wishes) -> Result<Training, TrainError> {
+        let began = Instant::now();
         let (settings, chosen) = choose(&problem, &wishes)?;
         let mut choices = [problem.choices.clone(), chosen].concat();
         let (start, said) = Start::read(&settings, &problem.train.form())?.unzip();
         choices.extend(said);
-        Ok(Training { problem, settings, choices, wishes, start, resumed: None })
+        let reading = began.elapsed().as_secs_f64();
+        Ok(Training { problem, settings, choices, wishes, start, resumed: None, reading })
     }
 
     /// Takes up an interrupted run from its directory. `source`, if given, says where the data is now.
     pub fn resume(directory: &Path, source: Option<PathBuf>) -> Result<Training, TrainError> {
+        let began = Instant::now();
         let (state, tensors) = State::load(directory)?;
         let mut wishes = state.wishes.clone();
         wishes.source = source.or(wishes.source);
@@ -89,13 +96,16 @@ impl Training {
         if !again && wishes.weights.as_ref().is_some_and(|path| !path.exists()) {
             (wishes.weights, wishes.ignore, wishes.new_head) = (None, None, None);
         }
-        Training::new(wishes)?.restored(directory, state, tensors)
+        let training = Training::new(wishes)?.restored(directory, state, tensors)?;
+        Ok(Training { reading: began.elapsed().as_secs_f64(), ..training })
     }
 
     /// Takes up an interrupted run from its directory, on data that the caller has read again.
     pub fn going_on(self, directory: &Path) -> Result<Training, TrainError> {
+        let began = Instant::now();
         let (state, tensors) = State::load(directory)?;
-        self.restored(directory, state, tensors)
+        let training = self.restored(directory, state, tensors)?;
+        Ok(Training { reading: training.reading + began.elapsed().as_secs_f64(), ..training })
     }
 
     fn restored(mut self, directory: &Path, state: State, tensors: Tensors) -> Result<Training, TrainError> {
@@ -155,7 +165,7 @@ impl Training {
         }
         let log = Log::open(&out, self.resumed.is_some(), listener, watch);
         let _open = gpu;
-        let (saved, books) = (Instant::now(), Books::open(began));
+        let (saved, books) = (Instant::now(), Books::open(began, self.reading));
         scope(|scope| {
             let fingerprint = Some(scope.spawn(|| self.problem.fingerprint()));
             Run { training: self, settings, options, machine, choices, out, log, stop, saved, books, fingerprint }.go()
@@ -165,36 +175,29 @@ impl Training {
     /// Decides on the device, and has the step fit its memory.
     pub(crate) fn prepared(&self, options: &RunOptions) -> Result<Prepared, TrainError> {
         let decision = self.decide(options)?;
-        let cuda = citius_cuda::Options { precision: self.settings.precision, ..Default::default() };
+        let machine = Machine::of(decision.device, options.cpu, &self.settings, &self.problem.train);
         let mut choices = [&self.choices[..], &[decision.choice]].concat();
         choices.extend(precision_on_processor(decision.device, &self.settings));
         let mut settings = self.settings.clone();
         // a run that goes on has its pieces
         if self.resumed.is_none() {
             let asked = Asked { limit: self.wishes.step_memory.map(|bytes| bytes.0), recompute: self.wishes.recompute };
-            let gpu = decision.gpu.as_deref().map(|gpu| (gpu, cuda));
+            let gpu = decision.gpu.as_deref().map(|gpu| (gpu, machine.cuda));
             if let Some((fitted, choice)) = in_room(&settings, &self.problem.train, gpu, asked)? {
                 settings = fitted;
                 choices.push(choice);
             }
         }
-        let machine = Machine { device: decision.device, cpu: self.on_processor(options), cuda };
         Ok(Prepared { settings, machine, choices, gpu: decision.gpu })
     }
 
     fn decide(&self, options: &RunOptions) -> Result<Decision, TrainError> {
-        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: self.on_processor(options) };
+        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: options.cpu };
         match (options.device, &self.resumed) {
             (Some(asked), _) => Decision::of(asked, &job),
             (None, Some((_, state, _))) => Ok(Decision::again(state.device)),
             (None, None) => Decision::of(self.wishes.device.unwrap_or_default(), &job),
         }
-    }
-
-    /// How a processor runs the step.
-    fn on_processor(&self, options: &RunOptions) -> Options {
-        let halves_from = (self.settings.precision == Precision::Bf16).then_some(citius_cpu::LARGE_PRODUCT);
-        Options { halves_from, ..options.cpu }
     }
 
     fn rows(&self) -> Rows {
@@ -260,6 +263,10 @@ struct Books {
     began: Instant,
     /// When the account was last given.
     told: Instant,
+    /// Seconds that reading took before.
+    reading: f64,
+    /// Seconds spent before there was anything to train.
+    preparing: f64,
     /// Seconds spent on checkpoints, and on the model at the end.
     saving: f64,
     /// Seconds spent on judging the result.
@@ -270,18 +277,21 @@ struct Books {
 }
 
 impl Books {
-    fn open(began: Instant) -> Books {
+    fn open(began: Instant, reading: f64) -> Books {
         let (told, ceilings) = (Instant::now(), Ceilings::known());
-        Books { began, told, saving: 0.0, judging: 0.0, earlier: Ledger::default(), ceilings }
+        let (preparing, saving, judging) = (0.0, 0.0, 0.0);
+        Books { began, told, reading, preparing, saving, judging, earlier: Ledger::default(), ceilings }
     }
 
     /// The account of the run so far.
     fn ledger(&mut self, fit: &mut Fit) -> Ledger {
         self.told = Instant::now();
         let mut ledger = fit.ledger(self.ceilings.as_ref()).after(&self.earlier);
+        ledger.parts.reading += self.reading;
+        ledger.parts.preparing += self.preparing;
         ledger.parts.checkpoint += self.saving;
         ledger.parts.metrics += self.judging;
-        ledger.of(self.began.elapsed().as_secs_f64())
+        ledger.of(self.reading + self.began.elapsed().as_secs_f64())
     }
 }
 
@@ -297,6 +307,7 @@ impl Run<'_, '_> {
         }
         let scale = problem.input.target_scale();
         self.log.on(&self.started());
+        self.books.preparing = self.books.began.elapsed().as_secs_f64();
 
         if settings.refit && state.search.is_none() {
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale };
@@ -314,10 +325,12 @@ impl Run<'_, '_> {
                 (FitData { train: &problem.train, validation: problem.validation.as_ref(), scale }, settings.epochs)
             }
             Some(search) => {
+                let began = Instant::now();
                 let rows =
                     problem.all_rows().ok_or_else(|| TrainError::Setting("not all rows are in memory".into()))?;
                 all = Material::Resident(rows);
                 self.log.on(&Event::Refitting { epochs: search.epochs, rows: all.rows() });
+                self.books.preparing += began.elapsed().as_secs_f64();
                 (FitData { train: &all, validation: None, scale }, search.epochs)
             }
         };
@@ -405,12 +418,13 @@ impl Run<'_, '_> {
         self.saved = Instant::now();
         state.progress = fit.progress().clone();
         let written = state.save(&self.out, fit);
+        if written.is_ok() {
+            let (epoch, step) = (state.progress.epoch, state.progress.step);
+            let path = self.out.join("checkpoint.safetensors").display().to_string();
+            self.log.on(&Event::CheckpointSaved { epoch, step, path });
+        }
         self.books.saving += self.saved.elapsed().as_secs_f64();
-        written?;
-        let (epoch, step) = (state.progress.epoch, state.progress.step);
-        let path = self.out.join("checkpoint.safetensors").display().to_string();
-        self.log.on(&Event::CheckpointSaved { epoch, step, path });
-        Ok(())
+        written
     }
 
     /// Judges and saves whatever there is.
@@ -677,7 +691,7 @@ mod tests {
                 log,
                 stop: &stop,
                 saved,
-                books: Books::open(saved),
+                books: Books::open(saved, 0.0),
                 fingerprint: None,
             };
             let mut state = State::new(wishes, settings, Device::Cpu, problem.fingerprint());

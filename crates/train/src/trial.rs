@@ -99,10 +99,8 @@ impl Job<'_> {
         let updates = settings.updates(form.rows, settings.epochs);
         let plan = plan_step(model.as_ref(), settings, &form, Arrival::of(material), batch, updates)?;
         let inputs = tables(material);
-        // compiled as for the run itself, which then finds it
-        let steps = Some(self.steps() as u64);
-        let cuda = citius_cuda::Options { precision: settings.precision, steps, ..Default::default() };
-        let mut engine = Engine::new(vec![plan], settings.seed, &inputs, Machine { device, cpu, cuda })?;
+        let machine = Machine::of(device, cpu, settings, material);
+        let mut engine = Engine::new(vec![plan], settings.seed, &inputs, machine)?;
         let (mut step, mut seconds) = (0, 0.0);
         for span in SPANS {
             let (started, from) = (Instant::now(), step);

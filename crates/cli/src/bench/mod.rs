@@ -69,9 +69,9 @@ pub struct StepArgs {
     /// Directory of the four MNIST files; random pixels are used when there is none
     #[arg(long, value_name = "DIR")]
     pub mnist: Option<PathBuf>,
-    /// Keep no account of the time within steps: to see what it costs
-    #[arg(long)]
-    pub untimed: bool,
+    /// Instead of the speed, what keeping account of the time costs: stretches of steps with and without it, in turns
+    #[arg(long, conflicts_with_all = ["device", "variant"])]
+    pub ledger_cost: bool,
 }
 
 /// How a batch reaches the step.

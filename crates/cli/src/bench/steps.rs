@@ -36,18 +36,23 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
             &format!("{}: this processor {why}, everything is computed in 32 bits", args.precision),
         );
     }
-    let timing = if args.untimed { Timing::Never } else { Timing::Sampled };
-    let cpu =
-        Options { threads: args.threads, isa: args.isa.map(IsaName::available).transpose()?, halves_from, timing };
+    let isa = args.isa.map(IsaName::available).transpose()?;
+    let cpu = Options { threads: args.threads, isa, halves_from, timing: Timing::Sampled };
     let cuda = citius_cuda::Options { precision: args.precision, ..Default::default() };
     let machine = Machine { device: args.device, cpu, cuda };
     let budget =
         Duration::try_from_secs_f64(args.seconds).map_err(|_| format!("--seconds {} is no time", args.seconds))?;
-    if !args.json {
+    if !args.json && !args.ledger_cost {
         println!("{HEAD}");
     }
     for &workload in &args.workloads {
         let data = Arc::new(workload.data(args.mnist.as_deref())?);
+        if args.ledger_cost {
+            let cost = ledger_cost(workload, args, &data, machine, budget)?;
+            let json = serde_json::to_string(&cost).map_err(|e| e.to_string())?;
+            println!("{}", if args.json { json } else { cost.row() });
+            continue;
+        }
         let result = match args.device {
             Device::Auto => faster(workload, args, &data, machine, budget)?,
             _ => measure(workload, args, &data, machine, budget)?,
@@ -118,6 +123,78 @@ fn measure(
     })
 }
 
+/// A stretch of steps takes at least so long, many times what lies between two timed steps.
+const STRETCH: f64 = 0.02;
+
+/// Steps in a row by which numbers of threads are told apart.
+const SETTLING: u64 = 8;
+
+/// What keeping account of the time costs: pairs of stretches of as many steps, one with timed steps and one without, each first as often
+/// as the other.
+fn ledger_cost(
+    workload: Workload,
+    args: &StepArgs,
+    data: &Arc<Dataset>,
+    machine: Machine,
+    budget: Duration,
+) -> Result<LedgerCost, String> {
+    let mut trainer = Trainer::new(workload, args.variant, args.workers, data, machine)?;
+    let inputs = trainer.inputs(data);
+    // threads are tried out, and how often to time a step
+    let mut steps = 1;
+    let began = Instant::now();
+    loop {
+        let tried = steps.max(SETTLING);
+        let seconds = trainer.stretch(&inputs, tried)?;
+        steps = ((STRETCH / seconds * tried as f64).ceil() as u64).clamp(1, 1 << 20);
+        if began.elapsed().as_secs_f64() > 10.0 * STRETCH && trainer.engine.settled(0) {
+            break;
+        }
+    }
+    let mut cost = LedgerCost { workload: workload.name(), steps, pairs: Vec::new() };
+    let start = Instant::now();
+    while cost.pairs.len() < 3 || start.elapsed() < budget {
+        let mut pair = Pair::default();
+        let first = cost.pairs.len() % 2 == 1;
+        for paused in [first, !first] {
+            trainer.engine.pause_timing(paused);
+            let us = rounded(trainer.stretch(&inputs, steps)? / steps as f64 * 1e6, 4);
+            let threads = trainer.engine.threads(0);
+            match paused {
+                true => (pair.without_us, pair.threads_without) = (us, threads),
+                false => (pair.with_us, pair.threads_with) = (us, threads),
+            }
+        }
+        cost.pairs.push(pair);
+    }
+    Ok(cost)
+}
+
+/// Pairs of stretches of so many steps.
+#[derive(serde::Serialize)]
+struct LedgerCost {
+    workload: &'static str,
+    steps: u64,
+    pairs: Vec<Pair>,
+}
+
+/// Microseconds of a step, and how many threads took it.
+#[derive(Clone, Copy, Default, serde::Serialize)]
+struct Pair {
+    with_us: f64,
+    without_us: f64,
+    threads_with: usize,
+    threads_without: usize,
+}
+
+impl LedgerCost {
+    fn row(&self) -> String {
+        let ratios: Vec<f64> = self.pairs.iter().map(|pair| pair.with_us / pair.without_us - 1.0).collect();
+        let (cost, pairs) = (median(&ratios) * 100.0, self.pairs.len());
+        format!("{:<12} {cost:>+6.2}%  the middle of {pairs} pairs of {} steps", self.workload, self.steps)
+    }
+}
+
 /// A model with the compiled steps that train it: one for full batches, one for what is left at the end of an epoch.
 struct Trainer {
     /// Plan 0 is the step of full batches, plan 1 that of the last.
@@ -128,6 +205,8 @@ struct Trainer {
     rows: usize,
     batch: usize,
     epochs: u64,
+    /// Steps of stretches.
+    taken: u64,
     loss: f32,
 }
 
@@ -157,7 +236,7 @@ impl Trainer {
                 Some(Loader::new(source, options).map_err(|e| e.to_string())?)
             }
         };
-        Ok(Trainer { engine, has_last, loader, rows, batch, epochs: 0, loss: f32::NAN })
+        Ok(Trainer { engine, has_last, loader, rows, batch, epochs: 0, taken: 0, loss: f32::NAN })
     }
 
     /// What stays the same for every step.
@@ -175,6 +254,24 @@ impl Trainer {
     fn flops_per_epoch(&self) -> usize {
         let last = if self.has_last { self.engine.plan(1).total().flops } else { 0 };
         self.rows / self.batch * self.engine.plan(0).total().flops + last
+    }
+
+    /// So many full batches of the rows that an order of its own has first, over and over; seconds.
+    fn stretch(&mut self, inputs: &Inputs, steps: u64) -> Result<f64, String> {
+        let per_epoch = (self.rows / self.batch).max(1) as u64;
+        let loss = self.engine.output(0, "loss").ok_or("the step has no loss")?;
+        let start = Instant::now();
+        let mut left = steps;
+        while left > 0 {
+            let first = self.taken;
+            let order = Box::new(Order::new(self.rows as u32, SEED, self.epochs));
+            let batches = Batches::Drawn { order, first, batch: self.batch, drawn: vec![0; self.batch] };
+            let mut feeder = Feeder { batches, loss, last_loss: 0.0, trouble: None };
+            let some = left.min(per_epoch);
+            self.engine.run(0, inputs, first, some, &mut feeder).map_err(|e| e.to_string())?;
+            (self.taken, self.epochs, left) = (first + some, self.epochs + 1, left - some);
+        }
+        Ok(start.elapsed().as_secs_f64())
     }
 
     /// All rows once, in an order of this epoch's own.

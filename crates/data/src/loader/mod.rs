@@ -107,6 +107,8 @@ pub struct Loader {
     /// The chunk being handed out is written straight into the caller's buffers.
     direct: bool,
     failed: bool,
+    /// The workers sleep until the next batch is asked for.
+    resting: bool,
     waited: Duration,
     delivered: u64,
 }
@@ -211,6 +213,7 @@ impl Loader {
             batch,
             direct: false,
             failed: false,
+            resting: false,
             waited: Duration::ZERO,
             delivered: 0,
         };
@@ -311,6 +314,14 @@ impl Loader {
         }
     }
 
+    /// Has the workers sleep until the next batch is asked for, so that they are in nobody's way; returns when they do.
+    pub fn rest(&mut self) {
+        if self.tuning.workers() > 0 && !self.failed {
+            self.ring.rest();
+            self.resting = true;
+        }
+    }
+
     /// Where it stands.
     pub fn report(&self) -> LoaderReport {
         let ring = &self.ring;
@@ -339,6 +350,9 @@ impl Loader {
     fn arrive(&mut self, may_be_direct: bool) -> Result<(u64, usize), DataError> {
         if self.failed {
             return Err(DataError::Inconsistent(format!("{}: the loader has stopped after an error", self.name())));
+        }
+        if std::mem::take(&mut self.resting) {
+            self.ring.set_active(self.tuning.workers());
         }
         let (chunk, first) = self.ring.chunk_of(self.epoch, self.batch);
         if first == 0 || self.delivered == 0 {

@@ -170,6 +170,17 @@ impl Ring {
         self.workers.wake();
     }
 
+    /// Has all workers sleep until some are active again, and waits until what they were about is done.
+    pub fn rest(&self) {
+        self.set_active(0);
+        let busy = |chunk: u64| self.cell(chunk).published.0.load(Ordering::Acquire) != chunk + 1;
+        let (released, claimed) = (self.released.0.load(Ordering::Acquire), self.claimed.0.load(Ordering::Acquire));
+        // a worker that was just waking may have claimed one more: it is not worth another look
+        for chunk in released..claimed {
+            self.caller.wait_until(|| !busy(chunk) || self.stopped.load(Ordering::Acquire));
+        }
+    }
+
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.supply.stop();

@@ -27,7 +27,8 @@ impl Check for DeviceUnderused {
         let other = speed.gain(What::Batch(larger)).filter(|other| other.high < 0.7)?;
         let severity = if speed.on_gpu { Severity::Warning } else { Severity::Note };
         let what = format!(
-            "batches of {} rows do not fill the device: in batches of {larger} a row takes {:.0}% less time",
+            "batches of {} rows do not fill the device: in batches of {larger} a row takes {:.0}% less time; what is learned from \
+             it, a trial tells",
             speed.otherwise.batch,
             (1.0 - other.ratio) * 100.0
         );
@@ -35,9 +36,8 @@ impl Check for DeviceUnderused {
             .sure(0.85)
             .because("microseconds of a step", speed.otherwise.step_us)
             .because("for as many rows in larger batches", other.step_us)
-            .because("seconds saved at least", other.saves_low)
-            .because("seconds saved at most", other.saves_high);
+            .saves(other);
         let fix = Fix::new("larger batches").set("batch-size", larger as i64);
-        Some(Finding { cost: Some(other.saves), ..finding }.fix(fix))
+        Some(finding.fix(fix))
     }
 }

@@ -30,8 +30,9 @@ impl Check for FullPrecision {
         let finding = Finding::new("full-precision", severity, what)
             .sure(0.8)
             .because("microseconds of a step", speed.otherwise.step_us)
-            .because("in bf16", other.step_us);
+            .because("in bf16", other.step_us)
+            .saves(other);
         let fix = Fix::new("products in 16 bits, sums in 32").set("precision", "bf16");
-        Some(Finding { cost: Some(other.saves), ..finding }.fix(fix))
+        Some(finding.fix(fix))
     }
 }

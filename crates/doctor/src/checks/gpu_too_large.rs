@@ -31,7 +31,8 @@ impl Check for GpuTooLarge {
         let finding = Finding::new("gpu-too-large", Severity::Warning, what)
             .sure(0.95)
             .because("microseconds of a step", speed.otherwise.step_us)
-            .because("on the processor", other.step_us);
-        Some(Finding { cost: Some(other.saves), ..finding }.fix(Fix::new("the processor").set("device", "cpu")))
+            .because("on the processor", other.step_us)
+            .saves(other);
+        Some(finding.fix(Fix::new("the processor").set("device", "cpu")))
     }
 }

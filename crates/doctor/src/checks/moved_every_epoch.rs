@@ -35,9 +35,10 @@ impl Check for MovedEveryEpoch {
         let finding = Finding::new("moved-every-epoch", Severity::Warning, what)
             .sure(0.85)
             .because("bytes of all rows", speed.bytes)
-            .because("epochs", epochs as f64);
+            .because("epochs", epochs as f64)
+            .saves(bound);
         let fix = Fix::new("all rows in memory, so that they stay on the GPU").set("memory", "8GiB");
-        Some(Finding { cost: Some(bound.saves), ..finding }.fix(fix))
+        Some(finding.fix(fix))
     }
 }
 

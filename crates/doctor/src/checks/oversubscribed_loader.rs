@@ -37,9 +37,8 @@ impl Check for OversubscribedLoader {
             .because("cores", speed.cores as f64)
             .because("microseconds of a step", speed.otherwise.step_us)
             .because("with fewer threads", other.step_us)
-            .because("seconds saved at least", other.saves_low)
-            .because("seconds saved at most", other.saves_high);
+            .saves(other);
         let fix = Fix::new("as many loading threads as turn out fastest").set("workers", better as i64);
-        Some(Finding { cost: Some(other.saves), ..finding }.fix(fix))
+        Some(finding.fix(fix))
     }
 }

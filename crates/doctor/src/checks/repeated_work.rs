@@ -4,7 +4,7 @@ use citius_train::What;
 
 use super::Check;
 use crate::evidence::{Evidence, Kind};
-use crate::finding::{Finding, Fix, Severity};
+use crate::finding::{Finding, Fix, Price, Severity};
 
 pub struct RepeatedWork;
 
@@ -38,9 +38,15 @@ impl Check for RepeatedWork {
             .sure(0.7)
             .because("bytes of all rows", speed.bytes)
             .because("epochs", epochs as f64);
-        let saves = cached.saves * (epochs - 1) as f64 / epochs as f64;
+        // the first time it must be done
+        let all_but_first = |seconds: f64| seconds * (epochs - 1) as f64 / epochs as f64;
+        let price = Price {
+            seconds: all_but_first(cached.saves),
+            low: all_but_first(cached.saves_low),
+            high: all_but_first(cached.saves_high),
+        };
         let fix = Fix::new("what was prepared held in memory").set("memory", "8GiB");
-        Some(Finding { cost: Some(saves), ..finding }.fix(fix))
+        Some(Finding { price: Some(price), ..finding }.fix(fix))
     }
 }
 

@@ -40,13 +40,12 @@ impl Check for StarvedLoader {
             .sure(0.95)
             .because("microseconds of a step", speed.otherwise.step_us)
             .because("with the batch at hand", cached.step_us)
-            .because("seconds saved at least", cached.saves_low)
-            .because("seconds saved at most", cached.saves_high);
+            .saves(cached);
         let fix = match (e.wishes.delay.is_some_and(|delay| delay > 0.0), workers) {
             (true, _) => Fix::new("rows without the work to prepare each").remove("delay"),
             (false, Some((n, _))) => Fix::new("as many loading threads as turn out fastest").set("workers", n as i64),
             (false, None) => Fix::new("what is loaded held in memory").set("memory", "8GiB"),
         };
-        Some(Finding { cost: Some(cached.saves), ..finding }.fix(fix))
+        Some(finding.fix(fix))
     }
 }

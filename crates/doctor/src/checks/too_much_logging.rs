@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::evidence::{Evidence, Kind};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Price, Severity};
 
 pub struct TooMuchLogging;
 
@@ -35,7 +35,8 @@ impl Check for TooMuchLogging {
             .because("of checkpoints", saving)
             .because("of metrics", judging)
             .because("of steps", steps);
-        Some(Finding { cost: Some(cost), ..finding })
+        let price = Price { seconds: cost, low: cost, high: cost };
+        Some(Finding { price: Some(price), ..finding })
     }
 }
 

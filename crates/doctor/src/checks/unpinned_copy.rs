@@ -1,9 +1,8 @@
-//! Copies to the device that steps wait for.
+//! Batches in memory that the system may move, on their way to a GPU.
 
 use citius_train::What;
 
 use super::Check;
-use crate::evidence::speed::WORTH;
 use crate::evidence::{Evidence, Kind};
 use crate::finding::{Finding, Fix, Severity};
 
@@ -19,26 +18,21 @@ impl Check for UnpinnedCopy {
     }
 
     fn threshold(&self) -> &'static str {
-        "On a GPU, with the batch there already steps take at least a tenth less than with the batch at hand, beyond doubt."
+        "Batches are copied to a GPU from memory that is not pinned, and from pinned memory steps take at least a tenth less time, beyond doubt."
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let speed = e.speed.as_ref().filter(|speed| speed.on_gpu)?;
-        let (cached, bound) = (speed.find(What::CachedBatch)?, speed.gain(What::NoCopy)?);
-        // what the copy costs beyond the loading
-        if bound.high > cached.low - WORTH {
-            return None;
-        }
-        let saves = bound.saves - cached.saves.max(0.0);
+        let pinned = speed.gain(What::Pinned)?;
         let what = format!(
-            "steps wait for copies to the GPU: without them they would take {:.0}% less time",
-            (cached.ratio.min(1.0) - bound.ratio) * 100.0
+            "batches are copied to the GPU from memory that the system may move: from pinned memory steps would take {:.0}% less time",
+            (1.0 - pinned.ratio) * 100.0
         );
         let finding = Finding::new("unpinned-copy", Severity::Warning, what)
-            .sure(0.9)
+            .sure(0.95)
             .because("microseconds of a step", speed.otherwise.step_us)
-            .because("without the copy", bound.step_us);
-        let fix = Fix::new("all rows in memory, so that they stay on the GPU").set("memory", "8GiB");
-        Some(Finding { cost: Some(saves), ..finding }.fix(fix))
+            .because("from pinned memory", pinned.step_us)
+            .saves(pinned);
+        Some(finding.fix(Fix::new("pinned memory").set("pinned", true)))
     }
 }

@@ -17,7 +17,7 @@ pub mod statics;
 use std::rc::Rc;
 
 use citius_data::Task;
-use citius_train::{Problem, Settings, Wishes};
+use citius_train::{Device, Problem, Settings, Wishes};
 
 use crate::what_if::WhatIf;
 
@@ -61,6 +61,11 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Where steps are timed: on a GPU that was asked for, else on the processor.
+    pub fn device(&self) -> Device {
+        self.wishes.device.filter(|device| matches!(device, Device::Cuda(_))).unwrap_or(Device::Cpu)
+    }
+
     pub fn has(&self, kind: Kind) -> bool {
         match kind {
             Kind::Static => self.settings.is_some(),

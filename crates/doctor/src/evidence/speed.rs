@@ -38,10 +38,7 @@ impl Speed {
         cpu: citius_cpu::Options,
         budget: Duration,
     ) -> Result<Speed, String> {
-        let cuda = citius_cuda::Options { precision: settings.precision, ..Default::default() };
-        let halves = settings.precision == citius_train::Precision::Bf16;
-        let cpu = citius_cpu::Options { halves_from: halves.then_some(citius_cpu::LARGE_PRODUCT), ..cpu };
-        let machine = Machine { device, cpu, cuda };
+        let machine = Machine::of(device, cpu, settings, material);
         let otherwise = counterfactuals(material, settings, machine, budget).map_err(|error| error.to_string())?;
         let form = material.form();
         let width = match form.features {

@@ -72,6 +72,13 @@ impl Problem {
             })?;
             self.choices.push(Choice::new("delay", format!("{delay} µs of work to prepare a row"), "as told"));
         }
+        if wishes.pinned == Some(false) {
+            let value = match &self.train {
+                Material::Loaded(_) => "batches on their way to a GPU are not",
+                Material::Resident(_) => "changes nothing: rows are held in memory, and brought to a GPU once",
+            };
+            self.choices.push(Choice::new("pinned", value, "as told"));
+        }
         Ok(())
     }
 

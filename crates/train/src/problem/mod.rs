@@ -228,6 +228,7 @@ fn loading(wishes: &Wishes) -> LoadingOptions {
         memory_limit: wishes.memory.map(|size| usize::try_from(size.0).unwrap_or(usize::MAX)),
         on_error: wishes.on_error.unwrap_or_default(),
         sampling: Sampling::Shuffled,
+        unpinned: wishes.pinned == Some(false),
     }
 }
 
