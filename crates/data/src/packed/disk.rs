@@ -66,9 +66,14 @@ impl Disk {
         })
     }
 
-    /// Fills the fields of a block that begins at byte `at`, past the page cache, unchecked. `false`: they have to be read as usual.
-    pub fn read_direct(&self, at: u64, into: &mut [FieldMut<'_>]) -> bool {
-        self.direct().is_some_and(|direct| direct.read(at, into))
+    /// Fills the fields of a block, the bytes `at..at + length`, past the page cache, unchecked. `false`: they have to be read as usual.
+    pub fn read_direct(&self, at: u64, length: u64, into: &mut [FieldMut<'_>]) -> bool {
+        let Some(direct) = self.direct() else { return false };
+        let done = direct.read(at, into);
+        if !done {
+            self.fetch(at, length);
+        }
+        done
     }
 
     /// Whether blocks are not in memory, and several should be asked for at once.
@@ -92,10 +97,15 @@ impl Disk {
 
     /// These bytes will be read soon. Nothing where several threads ask for them anyway.
     pub fn announce(&self, at: u64, length: u64) {
-        #[cfg(unix)]
         if !self.waits() {
-            file::announce(&self.file, at, length);
+            self.fetch(at, length);
         }
+    }
+
+    /// Has all of these bytes fetched at once.
+    fn fetch(&self, at: u64, length: u64) {
+        #[cfg(unix)]
+        file::announce(&self.file, at, length);
         #[cfg(not(unix))]
         let _ = (at, length);
     }

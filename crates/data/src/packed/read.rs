@@ -183,7 +183,8 @@ impl Stream for PackedFile {
         };
         check_room(&self.name, &self.metadata.schema, block.rows as usize, into)?;
         self.disk.check_unchanged()?;
-        let here = self.disk.read_direct(block.offset, into);
+        let length = fields_end(&self.metadata.schema, block.rows as usize);
+        let here = self.disk.read_direct(block.offset, length, into);
         let mut crc = crc32fast::Hasher::new();
         let mut at = block.offset;
         for field in into {
