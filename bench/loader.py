@@ -16,19 +16,22 @@ trains with batches from a loader beside rows that the step gathers itself: benc
 
   python bench/loader.py --larger DIR --python PYTHON [--files packed,parquet] [--rounds 3]
 
-trains from 6 GB of Parquet and from the same packed, beside what loading alone and the disk reach. The files are made in DIR
-where they are missing (PYTHON needs pyarrow). Adds to bench/runs/<date>-<cpu>-larger.jsonl, and makes that table anew from it.
+trains from 6 GB of Parquet and from the same packed, beside what loading alone and the disk reach: `dd` through the page cache, and
+four reads of 1 MiB in flight past it. The files are made in DIR where they are missing (PYTHON needs pyarrow). Adds to bench/runs/<date>-<cpu>-larger.jsonl, and makes that table anew from it.
 """
 
 import argparse
 import datetime
 import json
+import mmap
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from compare import ROOT, describe_machine, slug
@@ -210,7 +213,7 @@ def larger(options):
     lines = [{"kind": "machine", **machine, "load": os.getloadavg()[0]}]
     for _ in range(options.rounds):
         for name in options.files.split(","):
-            for cache, measures in {"cold": (disk, load, train), "warm": (load, load_on_one_core, train, step)}.items():
+            for cache, measures in {"cold": (disk, direct, load, direct, train), "warm": (load, load_on_one_core, train, step)}.items():
                 for measure in measures:
                     lines.append({"file": name, "cache": cache, **measure(files[name], name, cache)})
     replace(LARGER, larger_table(add(path, lines), path))
@@ -231,6 +234,39 @@ def disk(file, name, cache):
     prepare(file, cache)
     seconds, _, _ = timed(["dd", f"if={file}", "of=/dev/null", "bs=4M"])
     return {"kind": "disk", "seconds": seconds, "bytes": file.stat().st_size}
+
+
+def direct(file, name, cache, block=1 << 20, threads=4, memory=96 << 20):
+    """The whole file past the page cache, blocks in any order, into as much memory as a loader's windows have, touched before."""
+    places = list(range(0, file.stat().st_size - block, block))
+    random.shuffle(places)
+    bytes_read = len(places) * block
+    lock, ready = threading.Lock(), threading.Barrier(threads + 1)
+
+    def read():
+        room = memoryview(mmap.mmap(-1, memory // threads))
+        room[:] = bytes(len(room))
+        handle = os.open(file, os.O_RDONLY | os.O_DIRECT)
+        ready.wait()
+        start = 0
+        while True:
+            with lock:
+                if not places:
+                    break
+                at = places.pop()
+            if os.preadv(handle, [room[start:start + block]], at) != block:
+                raise OSError(f"{file} is cut short")
+            start = (start + block) % len(room)
+        os.close(handle)
+
+    readers = [threading.Thread(target=read) for _ in range(threads)]
+    for reader in readers:
+        reader.start()
+    ready.wait()
+    start = time.monotonic()
+    for reader in readers:
+        reader.join()
+    return {"kind": "direct", "seconds": round(time.monotonic() - start, 3), "bytes": bytes_read}
 
 
 def load(file, name, cache, kind="load", workers="auto"):
@@ -289,17 +325,19 @@ def larger_table(lines, path):
     text = ["\n\n14.8 million rows of 100 f32 and a target, 6.0 GB, as Parquet (row groups of 100,000 rows, snappy) and packed; "
             f"`citius train FILE --epochs 1 {' '.join(MODEL)} --validation 0.01 --test 0.01`. Made by `bench/loader.py --larger`; every line "
             f"measured is in [runs/{path.name}](runs/{path.name}). Millions of rows per second, medians (range), interleaved. "
-            "\"Disk\" is `dd`, \"alone\" is `citius bench loader --source FILE` on both cores.\n\n"
-            "| file | page cache | rounds | disk | loaded alone | trained | of disk | of loading | peak memory |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n"]
+            "`dd` reads through the page cache, \"direct\" past it, 1 MiB at a time, four at once, into 96 MiB of memory; \"alone\" is "
+            "`citius bench loader --source FILE` on both cores.\n\n"
+            "| file | page cache | rounds | `dd` | direct | loaded alone | trained | alone, of direct | trained, of direct | trained, of alone | peak memory |\n"
+            "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"]
     for name, memory in MEMORY.items():
         for cache in ("cold", "warm"):
-            disk, load, train = (rates(kind, name, cache) for kind in ("disk", "load", "train"))
+            disk, direct, load, train = (rates(kind, name, cache) for kind in ("disk", "direct", "load", "train"))
             if not train:
                 continue
-            of_disk = f"{median(train) / median(disk):.0%}" if disk else ""
+            of_direct = [f"{median(rate) / median(direct):.0%}" if direct else "" for rate in (load, train)]
             peak = max(l["rss_kb"] for l in lines if (l["kind"], l.get("file"), l.get("cache")) == ("train", name, cache)) / 1e3
-            text.append(f"| {name}, `--memory {memory}` | {cache} | {len(train)} | {shown(disk) if disk else ''} | {shown(load)} | "
-                        f"{shown(train)} | {of_disk} | {median(train) / median(load):.0%} | {peak:.0f} MB |\n")
+            text.append(f"| {name}, `--memory {memory}` | {cache} | {len(train)} | {shown(disk) if disk else ''} | "
+                        f"{shown(direct) if direct else ''} | {shown(load)} | {shown(train)} | {' | '.join(of_direct)} | {median(train) / median(load):.0%} | {peak:.0f} MB |\n")
     text.append("\nWith a warm cache two cores have to load and to train; what they could do at "
                 "best is the mean of both times:\n\n"
                 "| file | loaded by one core | step alone, one core, rows in memory | both at best | trained | share |\n|---|---:|---:|---:|---:|---:|\n")

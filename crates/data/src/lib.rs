@@ -22,6 +22,7 @@ pub mod found;
 pub mod idx;
 pub mod inspect;
 pub mod loader;
+pub mod memory;
 pub mod order;
 pub mod packed;
 pub mod picture;

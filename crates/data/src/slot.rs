@@ -14,7 +14,7 @@ pub trait Memory: Send + Sync {
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
-/// Where slots get their memory: at least `bytes` of it, aligned to 64 bytes.
+/// Where slots get their memory: at least `bytes` of it, aligned to 64 bytes. A disk writes straight to where a page begins.
 pub trait Allocator: Send + Sync {
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>, DataError>;
 }
@@ -38,6 +38,21 @@ impl Memory for Lines {
     }
 }
 
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(4096))]
+struct Page([u8; 4096]);
+
+struct Pages(Box<[Page]>);
+
+impl Memory for Pages {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
+
 struct Mapped(MmapMut);
 
 impl Memory for Mapped {
@@ -49,7 +64,9 @@ impl Memory for Mapped {
     }
 }
 
-/// From this size on memory comes in large pages, where the system has them.
+/// From this size on memory begins at a page …
+const PAGED: usize = 64 << 10;
+/// … and from this size on it comes in large pages, where the system has them.
 const LARGE: usize = 4 << 20;
 
 impl Allocator for Heap {
@@ -62,14 +79,17 @@ impl Allocator for Heap {
             let _ = map.advise(memmap2::Advice::HugePage);
             return Ok(Box::new(Mapped(map)));
         }
-        // not touched: whoever fills it first has the pages at hand
-        let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(64));
-        let memory = lines.map_err(|()| DataError::TooLarge {
+        let refused = |()| DataError::TooLarge {
             what: "a buffer for batches".into(),
             bytes: bytes as u128,
             next: "use a smaller batch or less prefetch".into(),
-        })?;
-        Ok(Box::new(Lines(memory)))
+        };
+        if bytes >= PAGED {
+            let pages = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(4096));
+            return Ok(Box::new(Pages(pages.map_err(refused)?)));
+        }
+        let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(64));
+        Ok(Box::new(Lines(lines.map_err(refused)?)))
     }
 }
 
@@ -217,6 +237,12 @@ impl Slot {
             .collect()
     }
 
+    /// All rows of a field, as written.
+    pub fn field(&self, number: usize) -> Option<FieldRef<'_>> {
+        let (kind, width, memory) = self.fields.get(number)?;
+        Some(FieldRef::of(*kind, &memory.bytes()[..self.capacity * *width * kind.bytes()]))
+    }
+
     /// The rows `range`, as written.
     pub fn rows(&self, range: std::ops::Range<usize>) -> FieldsRef<'_> {
         self.fields
@@ -252,6 +278,7 @@ mod tests {
         assert_eq!(fields[0].f32().unwrap(), [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
         assert_eq!(fields[1].u8().unwrap(), [11, 12]);
         assert_eq!(slot.rows(0..4)[0].bytes().as_ptr() as usize % 64, 0);
+        assert_eq!(Slot::new(&schema, 1 << 17, &Heap).unwrap().rows(0..1)[1].bytes().as_ptr() as usize % 4096, 0);
         assert!(Slot::new(&schema, usize::MAX / 4, &Heap).is_err());
     }
 }

@@ -64,20 +64,26 @@ struct Blocks {
     schema: Schema,
     starts: Vec<u32>,
     broken: Option<usize>,
+    /// As from a disk.
+    waits: bool,
     /// How often each block was read.
     reads: Vec<AtomicU32>,
 }
 
 impl Blocks {
     fn stream(sizes: &[u32]) -> Arc<Blocks> {
-        Blocks::with(sizes, None)
+        Blocks::with(sizes, None, false)
     }
 
-    fn with(sizes: &[u32], broken: Option<usize>) -> Arc<Blocks> {
+    fn on_disk(sizes: &[u32]) -> Arc<Blocks> {
+        Blocks::with(sizes, None, true)
+    }
+
+    fn with(sizes: &[u32], broken: Option<usize>, waits: bool) -> Arc<Blocks> {
         let mut starts = vec![0];
         sizes.iter().for_each(|size| starts.push(starts.last().unwrap() + size));
         let reads = sizes.iter().map(|_| AtomicU32::new(0)).collect();
-        Arc::new(Blocks { schema: schema(), starts, broken, reads })
+        Arc::new(Blocks { schema: schema(), starts, broken, waits, reads })
     }
 }
 
@@ -101,6 +107,9 @@ impl Stream for Blocks {
             (x[2 * i], x[2 * i + 1], y[i]) = (row as f32, -(row as f32), row as u8);
         }
         Ok(())
+    }
+    fn waits(&self) -> bool {
+        self.waits
     }
 }
 
@@ -206,14 +215,15 @@ proptest! {
         let per_epoch = plain.batches_per_epoch();
         for workers in [Some(0), Some(1), Some(2), Some(5), None] {
             let options = LoaderOptions { workers, prefetch: Some(prefetch), ..base.clone() };
-            let mut loader = Loader::stream(Blocks::stream(&sizes), options.clone()).unwrap();
-            prop_assert_eq!(&epochs(&mut loader, 3), &expected);
-            let mut loader = Loader::stream(Blocks::stream(&sizes), options.clone()).unwrap();
-            prop_assert_eq!(&epochs_into(&mut loader, batch_size, 3, 1), &expected);
-            let at = (resume * (3 * per_epoch) as f64) as u64;
-            let loader = Loader::stream(Blocks::stream(&sizes), options).unwrap();
-            let mut loader = loader.seek(at / per_epoch, at % per_epoch).unwrap();
-            prop_assert_eq!(&epochs(&mut loader, 3 - (at / per_epoch) as usize)[..], &expected[at as usize..]);
+            for waits in [false, true] {
+                let load = || Loader::stream(Blocks::with(&sizes, None, waits), options.clone()).unwrap();
+                prop_assert_eq!(load().report().readers > 0, waits);
+                prop_assert_eq!(&epochs(&mut load(), 3), &expected);
+                prop_assert_eq!(&epochs_into(&mut load(), batch_size, 3, 1), &expected);
+                let at = (resume * (3 * per_epoch) as f64) as u64;
+                let mut loader = load().seek(at / per_epoch, at % per_epoch).unwrap();
+                prop_assert_eq!(&epochs(&mut loader, 3 - (at / per_epoch) as usize)[..], &expected[at as usize..]);
+            }
         }
     }
 }
@@ -265,16 +275,18 @@ fn a_loader_that_rests_now_and_then_brings_the_same_batches() {
 
 #[test]
 fn blocks_are_read_once_an_epoch() {
-    let stream = Blocks::stream(&[50; 20]);
-    let options = LoaderOptions { window: Some(150), workers: Some(2), prefetch: Some(4), ..options(10) };
-    let mut loader = Loader::stream(stream.clone(), options).unwrap();
-    epochs(&mut loader, 2);
-    drop(loader);
-    // a chunk of 160 rows of the third epoch is filled ahead, from two windows of 3 blocks, and reading the next window has begun
-    let reads: Vec<u32> = stream.reads.iter().map(|block| block.load(Ordering::Relaxed)).collect();
-    assert!(reads.iter().all(|&times| times == 2 || times == 3), "{reads:?}");
-    let ahead = reads.iter().filter(|&&times| times == 3).count();
-    assert!(ahead <= 7, "{ahead} blocks ahead: {reads:?}");
+    // a chunk of 160 rows of the third epoch is filled ahead, from two windows of 3 blocks, and reading the next window has begun;
+    // from a disk, all of it may be there
+    for (stream, most) in [(Blocks::stream(&[50; 20]), 7), (Blocks::on_disk(&[50; 20]), 9)] {
+        let options = LoaderOptions { window: Some(150), workers: Some(2), prefetch: Some(4), ..options(10) };
+        let mut loader = Loader::stream(stream.clone(), options).unwrap();
+        epochs(&mut loader, 2);
+        drop(loader);
+        let reads: Vec<u32> = stream.reads.iter().map(|block| block.load(Ordering::Relaxed)).collect();
+        assert!(reads.iter().all(|&times| times == 2 || times == 3), "{reads:?}");
+        let ahead = reads.iter().filter(|&&times| times == 3).count();
+        assert!(ahead <= most, "{ahead} blocks ahead: {reads:?}");
+    }
 }
 
 #[test]
@@ -306,14 +318,14 @@ fn a_panic_in_a_source_is_an_error() {
 
 #[test]
 fn a_broken_block_stops_the_run_or_is_counted() {
-    for workers in [0, 2] {
+    for (workers, waits) in [(0, false), (2, false), (0, true), (2, true)] {
         let sizes = [10, 20, 30, 40];
         let options = LoaderOptions { workers: Some(workers), window: Some(60), ..options(10) };
-        let mut loader = Loader::stream(Blocks::with(&sizes, Some(2)), options.clone()).unwrap();
+        let mut loader = Loader::stream(Blocks::with(&sizes, Some(2), waits), options.clone()).unwrap();
         let error = (0..20).find_map(|_| loader.next_batch().err());
         assert!(error.is_some_and(|e| e.to_string().contains("block 2 is broken")));
         let options = LoaderOptions { on_error: OnError::Skip, ..options };
-        let mut loader = Loader::stream(Blocks::with(&sizes, Some(2)), options).unwrap();
+        let mut loader = Loader::stream(Blocks::with(&sizes, Some(2), waits), options).unwrap();
         let rows = rows_of(&epochs(&mut loader, 1));
         assert_eq!(rows.len(), 100);
         assert!(rows.iter().all(|row| !(30..60).contains(row)));
@@ -326,10 +338,12 @@ fn dropping_a_loader_at_any_moment_ends_its_threads() {
     for taken in 0..30 {
         let options = LoaderOptions { workers: Some(3), window: Some(20), ..options(3) };
         let mut loader = Loader::new(Numbers::source(50), options.clone()).unwrap();
-        let mut stream = Loader::stream(Blocks::stream(&[7; 10]), options).unwrap();
+        let mut stream = Loader::stream(Blocks::stream(&[7; 10]), options.clone()).unwrap();
+        let mut disk = Loader::stream(Blocks::on_disk(&[7; 10]), options).unwrap();
         for _ in 0..taken {
             loader.next_batch().unwrap();
             stream.next_batch().unwrap();
+            disk.next_batch().unwrap();
         }
     }
 }

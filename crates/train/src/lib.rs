@@ -41,7 +41,6 @@ mod fit;
 mod lab;
 mod ledger;
 mod material;
-mod memory;
 mod metrics;
 mod model;
 mod predictor;

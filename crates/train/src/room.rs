@@ -3,11 +3,12 @@
 //! does not divide the rows, an update at the end of an epoch takes rows of the next.
 
 use citius_cuda::{Device as Gpu, Options, bytes_needed};
+use citius_data::memory;
 use citius_graph::{Graph, Mode};
 use citius_plan::Plan;
 
 use crate::step::{Arrival, plan_step};
-use crate::{Choice, Device, Material, Settings, TrainError, memory};
+use crate::{Choice, Device, Material, Settings, TrainError};
 
 /// Share of the free memory that a run may plan with: the step of the last batch and other programs want some too.
 const SHARE: f64 = 0.9;

@@ -1,7 +1,7 @@
 //! Everything that decides the numbers of a run. Threads and files do not, so they are not here.
 
 use citius_cuda::Precision;
-use citius_data::Task;
+use citius_data::{Task, memory};
 use citius_nn::{
     Activation, Clip, Frame, Head, HiddenLayer, LayerMode, Loss, Module, Network, OptimizerConfig, Reduction, RowShape,
     ScheduleConfig, Vary, WeightInit,
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::material::{Form, TargetForm};
 use crate::model::weights_of;
-use crate::{Device, TrainError, Transfer, memory};
+use crate::{Device, TrainError, Transfer};
 
 /// A complete description of how to train, with nothing left open.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

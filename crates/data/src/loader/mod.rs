@@ -95,7 +95,9 @@ const MOST_WORKERS: usize = 64;
 /// Delivers batches.
 pub struct Loader {
     ring: Arc<Ring>,
+    /// Those that fill, and those that wait for a disk.
     threads: Vec<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
     options: LoaderOptions,
     tuning: Tuning,
     scratch: Scratch,
@@ -140,6 +142,8 @@ pub struct LoaderReport {
     pub workers: usize,
     /// Whether that number is still being tried out.
     pub settled: bool,
+    /// Threads that wait for a disk and check what comes.
+    pub readers: usize,
     /// Batches there is room for.
     pub prefetch: usize,
     /// Bytes of slots, and at most of windows.
@@ -205,6 +209,7 @@ impl Loader {
         let mut loader = Loader {
             ring,
             threads: Vec::new(),
+            readers: Vec::new(),
             options,
             tuning,
             scratch: Scratch::default(),
@@ -217,6 +222,10 @@ impl Loader {
             waited: Duration::ZERO,
             delivered: 0,
         };
+        for number in 0..loader.ring.supply.readers() {
+            let reader = loader.start_thread(format!("disk-{number}"), |ring| ring.supply.read_on())?;
+            loader.readers.push(reader);
+        }
         loader.start_threads()?;
         Ok(loader)
     }
@@ -328,6 +337,7 @@ impl Loader {
         LoaderReport {
             workers: self.tuning.workers(),
             settled: self.tuning.settled(),
+            readers: self.readers.len(),
             prefetch: ring.slots() * ring.in_chunk,
             slot_bytes: ring.slots() * ring.in_chunk * self.options.batch_size * self.schema().row_bytes(),
             window_bytes: ring.supply.window_bytes(),
@@ -392,22 +402,28 @@ impl Loader {
     /// Enough threads for the number wanted now.
     fn start_threads(&mut self) -> Result<(), DataError> {
         while self.threads.len() < self.tuning.workers() {
-            let (ring, number) = (self.ring.clone(), self.threads.len());
-            let thread = std::thread::Builder::new().name(format!("loader-{number}"));
-            let thread = thread.spawn(move || ring.work(number)).map_err(|source| DataError::Io {
-                path: format!("{}: a loader thread", self.ring.supply.name()),
-                source,
-            })?;
-            self.threads.push(thread);
+            let number = self.threads.len();
+            let worker = self.start_thread(format!("loader-{number}"), move |ring| ring.work(number))?;
+            self.threads.push(worker);
         }
         Ok(())
+    }
+
+    fn start_thread(
+        &self,
+        name: String,
+        work: impl FnOnce(&Ring) + Send + 'static,
+    ) -> Result<JoinHandle<()>, DataError> {
+        let ring = self.ring.clone();
+        let thread = std::thread::Builder::new().name(name).spawn(move || work(&ring));
+        thread.map_err(|source| DataError::Io { path: format!("{}: a loader thread", self.name()), source })
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
         self.ring.stop();
-        for thread in self.threads.drain(..) {
+        for thread in self.threads.drain(..).chain(self.readers.drain(..)) {
             let _ = thread.join(); // a panic was turned into an error before
         }
     }

@@ -23,6 +23,7 @@ pub(super) struct Ring {
     cells: Vec<Cell>,
     claimed: Line<AtomicU64>,
     released: Line<AtomicU64>,
+    cores: usize,
     /// Workers with a lower number work, the others sleep.
     active: AtomicUsize,
     stopped: AtomicBool,
@@ -67,6 +68,7 @@ impl Ring {
             supply,
             claimed: Line(AtomicU64::new(first_chunk)),
             released: Line(AtomicU64::new(first_chunk)),
+            cores: std::thread::available_parallelism().map_or(1, |n| n.get()),
             active: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             caller: Bed::default(),
@@ -129,9 +131,7 @@ impl Ring {
     /// Whether the caller's thread fills too: when nobody else would, or a core would be idle.
     fn helps(&self, chunk: u64) -> bool {
         let active = self.active.load(Ordering::Relaxed);
-        active == 0
-            || self.claimed.0.load(Ordering::Relaxed) <= chunk
-            || active < std::thread::available_parallelism().map_or(1, |n| n.get())
+        active == 0 || self.claimed.0.load(Ordering::Relaxed) <= chunk || active < self.cores
     }
 
     /// Claims this chunk for the caller to gather itself, if it is the next and its rows can be had at any time.

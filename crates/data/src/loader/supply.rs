@@ -178,6 +178,21 @@ impl Supply {
         }
     }
 
+    /// Threads that should spend their lives in [`Supply::read_on`].
+    pub fn readers(&self) -> usize {
+        match self {
+            Supply::Source { .. } => 0,
+            Supply::Stream(windows) => windows.readers(),
+        }
+    }
+
+    /// Waits for the disk until stopped.
+    pub fn read_on(&self) {
+        if let Supply::Stream(windows) = self {
+            windows.read_on();
+        }
+    }
+
     /// Lets go of whoever waits.
     pub fn stop(&self) {
         if let Supply::Stream(windows) = self {

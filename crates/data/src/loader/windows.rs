@@ -3,7 +3,8 @@
 //!
 //! Windows are opened in order and at most two at a time, so memory is bounded. Blocks are loaded by whoever fills a slot: those of a
 //! window that is needed now at once, by all fillers together; those of the next window little by little, in step with what
-//! has been handed out, so that reading and training overlap without threads of their own.
+//! has been handed out, so that reading and training overlap without threads of their own. Where a disk is waited for, threads do
+//! nothing else, as far ahead as there is room.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::{LoaderOptions, OnError};
 use crate::error::DataError;
 use crate::order::{Place, Sampling, Window, WindowOrder};
-use crate::slot::{Allocator, FieldMut, FieldRef, Slot};
+use crate::slot::{Allocator, FieldMut, Slot};
 use crate::source::Stream;
 
 pub(super) struct Windows {
@@ -24,6 +25,8 @@ pub(super) struct Windows {
     largest_block: usize,
     /// Blocks that are announced ahead of the one being read.
     announced: usize,
+    /// Threads that wait for the disk, and load all blocks but those that are needed at once.
+    readers: usize,
     on_error: OnError,
     allocator: Arc<dyn Allocator>,
     /// The first position that is asked for.
@@ -66,6 +69,13 @@ const OPEN: usize = 2;
 /// The disk is told of blocks of about so many bytes before they are read.
 const ANNOUNCED_BYTES: usize = 24 << 20;
 
+/// Memory is asked for a row of so many bytes or more while so many others are copied.
+const LONG_ROW: usize = 64;
+const AHEAD: usize = 8;
+
+/// Enough for a disk to have two or three blocks of a megabyte to fetch while another is checked.
+const READERS: usize = 4;
+
 impl Windows {
     pub fn new(stream: Arc<dyn Stream>, positions: Range<u32>, options: &LoaderOptions) -> Result<Windows, DataError> {
         let shuffle = match options.sampling {
@@ -93,6 +103,7 @@ impl Windows {
             window_rows,
             largest_block: largest_block as usize,
             announced: (ANNOUNCED_BYTES / (largest_block as usize * stream.schema().row_bytes()).max(1)).clamp(1, 64),
+            readers: if stream.waits() { READERS } else { 0 },
             on_error: options.on_error,
             allocator: options.allocator.clone(),
             first: (0, 0),
@@ -131,6 +142,10 @@ impl Windows {
 
     pub fn window_rows(&self) -> u32 {
         self.window_rows
+    }
+
+    pub fn readers(&self) -> usize {
+        self.readers
     }
 
     pub fn skipped_rows(&self) -> u64 {
@@ -173,8 +188,28 @@ impl Windows {
         Ok(())
     }
 
-    /// Loads the next blocks of the window after the one being handed out, as many as are due.
+    /// The life of a thread that waits for the disk.
+    pub fn read_on(&self) {
+        let mut state = self.lock();
+        while !self.stopped.load(Ordering::Acquire) {
+            if state.open.len() < OPEN {
+                self.open_next(&mut state);
+            }
+            let next = state.open.iter().find(|open| open.begun < open.blocks.len() && open.failed.is_none());
+            state = match next.map(|open| (open.epoch, open.number)) {
+                Some(id) => self.load_one(state, id),
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// Loads the next blocks of the window after the one being handed out, as many as are due, where nobody else does.
     pub fn read_ahead(&self) {
+        if self.readers > 0 {
+            // a block that has come waits for a core, and the disk for the thread that is to ask for the next
+            std::thread::yield_now();
+            return;
+        }
         let mut state = self.lock();
         loop {
             if self.stopped.load(Ordering::Acquire) || state.open.is_empty() {
@@ -357,12 +392,21 @@ impl Open {
 fn copy_rows(blocks: &[Arc<Slot>], field: usize, row: usize, places: &[Place], to: &mut [u8]) {
     // `row` bytes from each place; blocks are looked up once
     let bytes: smallvec::SmallVec<[&[u8]; 64]> =
-        blocks.iter().map(|slot| slot.rows(0..slot.capacity()).get(field).map_or(&[][..], FieldRef::bytes)).collect();
-    for (place, to) in places.iter().zip(to.chunks_exact_mut(row.max(1))) {
+        blocks.iter().map(|slot| slot.field(field).map_or(&[][..], |values| values.bytes())).collect();
+    let from = |place: &Place| {
         let from = bytes[place.block as usize];
         // a block put in another's place may be shorter
         let start = place.row as usize * row;
         let start = if start + row <= from.len() { start } else { 0 };
-        to.copy_from_slice(&from[start..start + row]);
+        &from[start..start + row]
+    };
+    for (i, (place, to)) in places.iter().zip(to.chunks_exact_mut(row.max(1))).enumerate() {
+        // windows are larger than caches: a row is on its way while others are copied
+        if row >= LONG_ROW
+            && let Some(ahead) = places.get(i + AHEAD)
+        {
+            std::hint::black_box(from(ahead)[0]);
+        }
+        to.copy_from_slice(from(place));
     }
 }

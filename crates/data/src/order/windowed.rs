@@ -101,8 +101,15 @@ impl WindowOrder {
             None => scratch.iter_mut().zip(start - first..).for_each(|(index, i)| *index = i),
         }
         let blocks = self.range(window);
+        // mostly blocks are of one size, all but one at the end of a file
+        let size = blocks.get(1).map_or(rows, |(_, first)| *first).max(1);
         for (place, index) in out.iter_mut().zip(&*scratch) {
-            let block = blocks.partition_point(|(_, first)| first <= index) - 1;
+            let guess = ((index / size) as usize).min(blocks.len() - 1);
+            let begins = |block: usize| blocks.get(block).is_some_and(|(_, first)| first <= index);
+            let block = match begins(guess) && !begins(guess + 1) {
+                true => guess,
+                false => blocks.partition_point(|(_, first)| first <= index) - 1,
+            };
             *place = Place { block: block as u32, row: index - blocks[block].1 };
         }
     }

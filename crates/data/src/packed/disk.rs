@@ -3,10 +3,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use super::direct::Direct;
 use crate::error::DataError;
 use crate::file;
+use crate::slot::FieldMut;
 
 /// An open file with its size and age when it was opened.
 pub(super) struct Disk {
@@ -17,6 +20,8 @@ pub(super) struct Disk {
     file: std::sync::Mutex<File>,
     length: u64,
     modified: Option<SystemTime>,
+    /// Decided when the first block is asked for.
+    direct: OnceLock<Option<Direct>>,
 }
 
 impl Disk {
@@ -45,6 +50,7 @@ impl Disk {
             #[cfg(not(unix))]
             file: std::sync::Mutex::new(file),
             path: shown,
+            direct: OnceLock::new(),
         })
     }
 
@@ -60,8 +66,44 @@ impl Disk {
         })
     }
 
-    /// These bytes will be read soon.
+    /// Fills the fields of a block, the bytes `at..at + length`, past the page cache, unchecked. `false`: they have to be read as usual.
+    pub fn read_direct(&self, at: u64, length: u64, into: &mut [FieldMut<'_>]) -> bool {
+        let Some(direct) = self.direct() else { return false };
+        let done = direct.read(at, into);
+        if !done {
+            self.fetch(at, length);
+        }
+        done
+    }
+
+    /// Whether blocks are not in memory, and several should be asked for at once.
+    pub fn waits(&self) -> bool {
+        self.direct().is_some()
+    }
+
+    fn direct(&self) -> Option<&Direct> {
+        #[cfg(unix)]
+        let decide = || Direct::of(&self.file, self.length);
+        #[cfg(not(unix))]
+        let decide = || None;
+        self.direct.get_or_init(decide).as_ref()
+    }
+
+    /// All blocks past the page cache from now on, wherever the file is.
+    #[cfg(test)]
+    pub fn force_direct(&mut self) {
+        self.direct = OnceLock::from(Direct::open(&self.file));
+    }
+
+    /// These bytes will be read soon. Nothing where several threads ask for them anyway.
     pub fn announce(&self, at: u64, length: u64) {
+        if !self.waits() {
+            self.fetch(at, length);
+        }
+    }
+
+    /// Has all of these bytes fetched at once.
+    fn fetch(&self, at: u64, length: u64) {
         #[cfg(unix)]
         file::announce(&self.file, at, length);
         #[cfg(not(unix))]

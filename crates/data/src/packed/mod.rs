@@ -7,7 +7,7 @@
 //! pack.rs     whole sources and streams into a file
 //! target.rs   a file that is there when it is complete
 //! read.rs     PackedFile: a Stream, or all of it in memory
-//! disk.rs     reading at a position
+//! disk.rs     reading at a position; direct.rs: past the page cache
 //! stats.rs    count, extremes, mean and deviation per column
 //! ```
 //!
@@ -26,9 +26,10 @@
 //! program can say that a file is newer. It is written last, into a temporary file that is renamed when all is well.
 //!
 //! Files are read with positional reads, not mapped into memory: a mapped file that shrinks while it is read kills the
-//! process with a signal, a read gives an error. From the page cache a read is a copy at memory speed, and the checksum
-//! has to see every byte anyhow.
+//! process with a signal, a read gives an error. From the page cache a read is a copy at memory speed, past it none at all,
+//! and the checksum has to see every byte anyhow.
 
+mod direct;
 mod disk;
 mod layout;
 mod pack;

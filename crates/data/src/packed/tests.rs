@@ -12,6 +12,7 @@ use serde_json::json;
 use super::layout::{BLOCK_ROWS, PAGE};
 use super::*;
 use crate::dataset::{Dataset, Features, Target};
+use crate::loader::{Loader, LoaderOptions};
 use crate::rng::SplitMix64;
 use crate::schema::{Field, Kind};
 use crate::slot::{FieldMut, FieldRef, Heap, Slot};
@@ -120,6 +121,8 @@ proptest! {
         prop_assert_eq!(&file.metadata().source, "s");
         prop_assert_eq!(file.metadata().statistics.len(), schema.fields.len());
         prop_assert!(same(&read(&file).unwrap().rows(0..rows), &values.0.rows(0..rows)));
+        let past = PackedFile::open(&path).unwrap().past_the_cache();
+        prop_assert!(same(&read(&past).unwrap().rows(0..rows), &values.0.rows(0..rows)));
         prop_assert!(same(&file.load(u64::MAX).unwrap().view(0..rows as u32), &values.0.rows(0..rows)));
         for (name, blobs) in names.iter().zip(&values.1) {
             for (row, blob) in blobs.iter().enumerate() {
@@ -270,6 +273,55 @@ fn a_file_that_changes_is_an_error() {
     let error = file.bytes("jpeg", 0).unwrap_err().to_string();
     assert!(error.contains("changed since it was opened") && error.contains("has 5000"), "{error}");
     assert!(file.verify(&mut |_, _| {}).is_err() && file.load(u64::MAX).is_err());
+}
+
+#[test]
+fn past_the_page_cache_all_is_as_usual() {
+    let dir = tempfile::tempdir().unwrap();
+    // a first field that goes straight to its place but for its end, and more behind it than goes through the buffer at a time
+    let schema = Schema::new(vec![
+        Field::new("x", Kind::U8, &[701]),
+        Field::new("y", Kind::F32, &[300]),
+        Field::new("z", Kind::I32, &[]),
+    ]);
+    let (schema, path) = (schema.unwrap(), dir.path().join("a.citius"));
+    let rows = 4000;
+    let values = random(&schema, rows, 0, 3);
+    write(&path, &schema, &values, 999, PackOptions { block_bytes: 3 << 20, ..Default::default() }).unwrap();
+    let open = || PackedFile::open(&path).unwrap().past_the_cache();
+    // blocks in one slot begin anywhere, in slots of their own at a page
+    assert!(same(&read(&open()).unwrap().rows(0..rows), &values.0.rows(0..rows)));
+    let file = open();
+    for (block, cut) in file.blocks().windows(2).enumerate() {
+        let (first, end) = (cut[0] as usize, cut[1] as usize);
+        let mut slot = Slot::new(&schema, end - first, &Heap).unwrap();
+        file.read(block, &mut slot.rows_mut(0..end - first)).unwrap();
+        assert!(same(&slot.rows(0..end - first), &values.0.rows(first..end)));
+    }
+
+    let batches = |file: PackedFile, workers| {
+        let options = LoaderOptions { batch_size: 64, workers, window: Some(3000), ..Default::default() };
+        let mut loader = Loader::stream(Arc::new(file), options).unwrap();
+        let mut bytes = Vec::new();
+        while let Some(batch) = loader.next_batch().unwrap() {
+            batch.fields().iter().for_each(|field| bytes.extend_from_slice(field.bytes()));
+        }
+        bytes
+    };
+    let expected = batches(PackedFile::open(&path).unwrap(), Some(0));
+    for workers in [Some(0), Some(1), Some(3), None] {
+        assert!(batches(open(), workers) == expected, "{workers:?}");
+    }
+
+    let bytes = fs::read(&path).unwrap();
+    put(&path, 5000, bytes[5000] ^ 4);
+    let error = read(&open()).err().unwrap().to_string();
+    assert!(error.contains("block 1 of") && error.contains("is damaged"), "{error}");
+    put(&path, 5000, bytes[5000]);
+    let file = open();
+    fs::File::options().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
+    let error = read(&file).err().unwrap().to_string();
+    assert!(error.contains("changed since it was opened"), "{error}");
 }
 
 #[test]

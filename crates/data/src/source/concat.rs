@@ -113,6 +113,10 @@ impl Stream for ConcatStream {
             self.parts[*part as usize].announce(*block as usize);
         }
     }
+
+    fn waits(&self) -> bool {
+        self.parts.iter().any(|part| part.waits())
+    }
 }
 
 /// `a.csv and 3 more`

@@ -13,7 +13,7 @@ mod variation;
 
 use std::path::Path;
 
-use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task};
+use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task, memory};
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub(crate) use text::{BATCH as TEXT_BATCH, has_gpu};
 pub(crate) use variation::in_step;
 
 use crate::config::{SourceKind, Wishes};
-use crate::{Choice, LoadingOptions, Material, TrainError, memory};
+use crate::{Choice, LoadingOptions, Material, TrainError};
 
 /// Data sets ready to train on.
 pub struct Problem {

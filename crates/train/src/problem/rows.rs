@@ -338,4 +338,8 @@ impl Stream for SomeBlocks {
     fn announce(&self, block: usize) {
         self.stream.announce(self.blocks[block]);
     }
+
+    fn waits(&self) -> bool {
+        self.stream.waits()
+    }
 }
