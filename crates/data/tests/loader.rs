@@ -256,7 +256,7 @@ fn a_loader_that_rests_now_and_then_brings_the_same_batches() {
         let both = || [Loader::new(Numbers::source(300), options()), Loader::stream(stream(), options())];
         for (plain, resting) in both().into_iter().zip(both()) {
             let expected = epochs(&mut plain.unwrap(), 3);
-            let (mut loader, mut batches, mut ended) = (resting.unwrap(), Vec::new(), 0);
+            let (mut loader, mut batches, mut ended) = (resting.unwrap(), Vec::<Vec<u8>>::new(), 0);
             while ended < 3 {
                 if batches.len() % 2 == 0 {
                     loader.rest();

@@ -163,11 +163,7 @@ impl Supply {
             _ => &scratch.order.insert((epoch, EpochOrder::new(sampling, source.rows(), *seed, epoch))).1,
         };
         drawn.numbers.resize(wanted.1.len(), 0);
-        let (start, rows) = (wanted.1.start, &mut drawn.numbers[..]);
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || order.fill(start, rows),
-        );
+        pulp::Arch::new().dispatch(Draw { order, start: wanted.1.start, rows: &mut drawn.numbers });
         drawn.of = wanted;
     }
 
@@ -219,6 +215,22 @@ impl Supply {
             Supply::Source { .. } => 0,
             Supply::Stream(windows) => windows.skipped_rows(),
         }
+    }
+}
+
+/// Draws rows. Compiled for each kind of processor, so all it calls has to be inlined; a closure would not be.
+struct Draw<'a> {
+    order: &'a EpochOrder,
+    start: u32,
+    rows: &'a mut [u32],
+}
+
+impl pulp::NullaryFnOnce for Draw<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.order.fill(self.start, self.rows);
     }
 }
 

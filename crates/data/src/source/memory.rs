@@ -70,14 +70,14 @@ impl Source for InMemory {
             (Features::U8 { data, width, .. }, FieldMut::U8(x)) => copy(data, *width, rows, x),
             (Features::I32 { data, width }, FieldMut::I32(x)) => copy(data, *width, rows, x),
             (Features::U8 { data, width, scale, shift }, FieldMut::F32(x)) => {
-                pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || {
-                        for (row, to) in rows.numbers.iter().zip(x.chunks_exact_mut((*width).max(1))) {
-                            widen(&data[*row as usize * width..][..*width], to, *scale, *shift);
-                        }
-                    },
-                );
+                pulp::Arch::new().dispatch(Widen {
+                    data,
+                    width: *width,
+                    rows: rows.numbers,
+                    scale: *scale,
+                    shift: *shift,
+                    x,
+                });
             }
             _ => return Err(misfit(&self.name)),
         }
@@ -136,10 +136,28 @@ fn copy_short<T: Copy>(data: &[T], width: usize, rows: &Rows<'_>, to: &mut [T]) 
     }
 }
 
-#[inline(always)]
-fn widen(bytes: &[u8], to: &mut [f32], scale: f32, shift: f32) {
-    for (to, byte) in to.iter_mut().zip(bytes) {
-        *to = *byte as f32 * scale + shift;
+/// Rows of bytes as the numbers they stand for. Compiled for each kind of processor, so all it calls has to be inlined.
+struct Widen<'a> {
+    data: &'a [u8],
+    width: usize,
+    rows: &'a [u32],
+    scale: f32,
+    shift: f32,
+    x: &'a mut [f32],
+}
+
+impl pulp::NullaryFnOnce for Widen<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Widen { data, width, rows, scale, shift, x } = self;
+        for (row, to) in rows.iter().zip(x.chunks_exact_mut(width.max(1))) {
+            let bytes = &data[*row as usize * width..][..width];
+            for (to, byte) in to.iter_mut().zip(bytes) {
+                *to = *byte as f32 * scale + shift;
+            }
+        }
     }
 }
 
