@@ -47,11 +47,18 @@ impl Share {
     }
 }
 
-/// Bytes that will be read to fill in the next step's batch; asked for a few at a time between kernels, as all at once would wait
+/// Rows that will be read to fill in the next step's batch; asked for a few at a time between kernels, as all at once would wait
 /// for the processor's few outstanding misses.
 pub(crate) struct Wanted {
     /// Changed by the feeding thread alone, while the others wait.
-    ranges: UnsafeCell<Vec<(*const u8, usize)>>,
+    tables: UnsafeCell<Tables>,
+}
+
+struct Tables {
+    /// Where each begins, the bytes of its rows, and how many are wanted.
+    all: Vec<(*const u8, usize, usize)>,
+    /// Of the first table, then of the next.
+    rows: Vec<u32>,
 }
 
 /// More are not asked for.
@@ -59,28 +66,38 @@ const MOST: usize = 4096;
 
 impl Wanted {
     pub fn new() -> Wanted {
-        Wanted { ranges: UnsafeCell::new(Vec::with_capacity(MOST)) }
+        Wanted { tables: UnsafeCell::new(Tables { all: Vec::with_capacity(8), rows: Vec::with_capacity(MOST) }) }
     }
 
     /// SAFETY: called by the feeding thread while the others wait.
     pub unsafe fn clear(&self) {
-        (*self.ranges.get()).clear();
+        let tables = &mut *self.tables.get();
+        tables.all.clear();
+        tables.rows.clear();
     }
 
     /// SAFETY: called by the feeding thread while the others wait.
-    pub unsafe fn add(&self, bytes: &[u8]) {
-        let ranges = &mut *self.ranges.get();
-        if ranges.len() < MOST {
-            ranges.push((bytes.as_ptr(), bytes.len()));
+    pub unsafe fn add(&self, table: &[u8], width: usize, rows: &[u32]) {
+        let tables = &mut *self.tables.get();
+        let room = MOST - tables.rows.len();
+        if room > 0 && tables.all.len() < tables.all.capacity() {
+            let rows = &rows[..room.min(rows.len())];
+            tables.all.push((table.as_ptr(), width, rows.len()));
+            tables.rows.extend_from_slice(rows);
         }
     }
 
     /// SAFETY: nobody adds to them meanwhile.
     #[inline]
     pub unsafe fn ask(&self, share: Share) {
-        let ranges = &*self.ranges.get();
-        for (start, bytes) in &ranges[share.of(ranges.len())] {
-            prefetch(*start, *bytes);
+        let Tables { all, rows } = &*self.tables.get();
+        let mut rows = &rows[..];
+        for (table, width, count) in all {
+            let (own, others) = rows.split_at(*count);
+            for row in &own[share.of(*count)] {
+                prefetch(table.wrapping_add(*row as usize * width), *width);
+            }
+            rows = others;
         }
     }
 }

@@ -174,11 +174,12 @@ impl<'a> Slots<'a> {
         Slots { slots, ahead, taken: 0, wanted, may_leave: false, left: false }
     }
 
-    /// Bytes that will be read to fill in the next step's batch: memory is asked for them while this step runs.
-    pub fn will_read(&mut self, bytes: &[u8]) {
+    /// Rows of a table, of `width` bytes each, that will be read to fill in the next step's batch: memory is asked for them while this
+    /// step runs.
+    pub fn will_read(&mut self, table: &[u8], width: usize, rows: &[u32]) {
         if let Some(wanted) = self.wanted {
             // SAFETY: given to the feeding thread alone, while the others wait.
-            unsafe { wanted.add(bytes) };
+            unsafe { wanted.add(table, width, rows) };
         }
     }
 

@@ -144,10 +144,16 @@ impl Supply {
     }
 
     /// Shows the memory that the rows at these positions will be gathered from.
-    pub fn show(&self, epoch: u64, positions: Range<u32>, scratch: &mut Scratch, see: &mut dyn FnMut(&[u8])) {
+    pub fn show(
+        &self,
+        epoch: u64,
+        positions: Range<u32>,
+        scratch: &mut Scratch,
+        see: &mut dyn FnMut(&[u8], usize, &[u32]),
+    ) {
         if let Supply::Source { source, .. } = self {
             self.draw(epoch, positions, scratch);
-            source.show(&scratch.drawn.numbers, see);
+            source.show(&mut |table, width| see(table, width, &scratch.drawn.numbers));
         }
     }
 

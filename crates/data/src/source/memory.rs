@@ -94,16 +94,14 @@ impl Source for InMemory {
         true
     }
 
-    fn show(&self, rows: &[u32], see: &mut dyn FnMut(&[u8])) {
+    fn show(&self, see: &mut dyn FnMut(&[u8], usize)) {
         let (bytes, width): (&[u8], usize) = match &self.data.features {
             Features::F32 { data, width } => (bytemuck::cast_slice(data), 4 * width),
             Features::U8 { data, width, .. } => (data, *width),
             Features::I32 { data, width } => (bytemuck::cast_slice(data), 4 * width),
         };
         if bytes.len() > NEAR {
-            rows.iter().filter_map(|row| bytes.get(*row as usize * width..)).for_each(|rest| {
-                see(&rest[..width.min(rest.len())]);
-            });
+            see(bytes, width);
         }
     }
 }

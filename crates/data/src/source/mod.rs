@@ -68,9 +68,9 @@ pub trait Source: Send + Sync {
     ///
     /// Called from several threads at once. An error names its file and row.
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError>;
-    /// Shows the memory that these rows will be gathered from, to somebody who can ask for it ahead. Nothing where it is not in memory,
-    /// or is near anyway.
-    fn show(&self, _rows: &[u32], _see: &mut dyn FnMut(&[u8])) {}
+    /// Shows the memory that rows will be gathered from, to somebody who can ask for it ahead: a table, and the bytes of a row in it.
+    /// Nothing where it is not in memory, or is near anyway.
+    fn show(&self, _see: &mut dyn FnMut(&[u8], usize)) {}
     /// Whether rows are copied from memory and nothing else: that cannot fail, and is cheap enough to be done twice.
     fn is_plain(&self) -> bool {
         false
