@@ -277,8 +277,8 @@ fn emit_call(text: &mut Text, sync: &mut Sync, stage: &Stage, (call, fibre): (us
             0
         }
         Work::Scatter(s) => {
-            rows::scatter(text, s);
-            0
+            sync.before_shared(text);
+            rows::scatter(text, sync, s, threads)
         }
         Work::Random(r) => {
             whole_rows(text, fibre, 1);
