@@ -48,7 +48,7 @@ pub fn schedule(plan: &Plan, chip: Chip, most: &dyn Fn(usize) -> usize, options:
     keep_zeros(&mut plan);
     // who names a team wants it
     let from = options.library_from.unwrap_or(LARGE_PRODUCT);
-    let rule = Rule { precision: options.precision, from, chip };
+    let rule = Rule::new(options.precision, from, chip);
     if let Some(large) = call_library(&plan, rule).filter(|_| options.team.is_none()) {
         let schedule = Schedule::in_levels(&large.plan, &large.products, multiprocessors);
         return Scheduled { plan: large.plan, schedule, half: large.half };
