@@ -48,7 +48,7 @@ pub fn schedule(plan: &Plan, chip: Chip, most: &dyn Fn(usize) -> usize, options:
     keep_zeros(&mut plan);
     // who names a team wants it
     let from = options.library_from.unwrap_or(LARGE_PRODUCT);
-    let rule = Rule { precision: options.precision, from, chip };
+    let rule = Rule::new(options.precision, from, chip);
     if let Some(large) = call_library(&plan, rule).filter(|_| options.team.is_none()) {
         let schedule = Schedule::in_levels(&large.plan, &large.products, multiprocessors);
         return Scheduled { plan: large.plan, schedule, half: large.half };
@@ -67,7 +67,7 @@ pub fn bytes_needed(plan: &Plan, device: &Device, is_bound: &dyn Fn(&str) -> boo
     places.admit(&plan);
     let layout = Layout::new(&plan, &schedule, &places, is_bound, &half, device.block_bytes);
     let bound: usize = layout.bound.iter().map(|i| i.elements * i.dtype.bytes()).sum();
-    let chunks = 2 * chunk_steps(&schedule, &layout) * (layout.fed_bytes + layout.result_bytes);
+    let chunks = 2 * chunk_steps(&plan, &schedule, &layout) * (layout.fed_bytes + layout.result_bytes);
     let library = schedule.levels.iter().flatten().any(|fibre| fibre.cut == Cut::Library);
     let workspace = if library { WORKSPACE } else { 0 };
     layout.scratch_bytes + places.bytes + bound + chunks + workspace

@@ -11,6 +11,8 @@ use crate::schedule::Team;
 
 /// The oldest driver whose interface we use.
 const NEEDED: i32 = 12_000;
+/// … and the oldest that records kernels which are started before the one before has ended.
+const RECORDS_EARLY: i32 = 12_030;
 
 /// An opened GPU.
 pub struct Device {
@@ -21,6 +23,8 @@ pub struct Device {
     pub total_bytes: usize,
     /// Of a block's own memory.
     pub block_bytes: usize,
+    /// Of the driver.
+    version: i32,
     handle: sys::CUdevice,
     context: sys::CUcontext,
 }
@@ -74,8 +78,16 @@ impl Device {
         let total_bytes = unsafe { result::device::total_mem(handle) }.map_err(failed)?;
         // SAFETY: as above; released when dropped.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(failed)?;
-        let device =
-            Device { name, capability: (major, minor), multiprocessors, total_bytes, block_bytes, handle, context };
+        let device = Device {
+            name,
+            capability: (major, minor),
+            multiprocessors,
+            total_bytes,
+            block_bytes,
+            version,
+            handle,
+            context,
+        };
         device.enter()?;
         Ok(Arc::new(device))
     }
@@ -94,6 +106,11 @@ impl Device {
     /// Blocks can be started as clusters.
     pub fn has_clusters(&self) -> bool {
         self.capability.0 >= 9
+    }
+
+    /// A kernel can be on its way while the one before it still runs, in recorded work too.
+    pub fn starts_early(&self) -> bool {
+        self.capability.0 >= 9 && self.version >= RECORDS_EARLY
     }
 
     /// Of these blocks, as many as can be started together: clusters of 16 are not everywhere.
@@ -379,6 +396,24 @@ impl Kernel {
             .map_err(|e| device_error("starting a step", e))
     }
 
+    /// As [`Kernel::launch`], but blocks may take their places as soon as all of the kernel before have theirs. Each waits for the end of
+    /// that kernel by itself, as `level_begins` in the source does.
+    ///
+    /// SAFETY: as [`Kernel::launch_together`].
+    pub unsafe fn launch_early<T>(
+        &self,
+        stream: &Stream,
+        blocks: usize,
+        threads: usize,
+        shared: usize,
+        args: &mut T,
+    ) -> Result<(), CudaError> {
+        let mut attribute: sys::CUlaunchAttribute = std::mem::zeroed();
+        attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        self.launch_with(stream, blocks, threads, shared, (&mut attribute, 1), args)
+    }
+
     /// Lets clusters be larger than every GPU has them.
     pub fn allow_large_clusters(&self) -> Result<(), CudaError> {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
@@ -418,17 +453,30 @@ impl Kernel {
             attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
             attribute.value.cooperative = 1;
         }
+        self.launch_with(stream, blocks, groups * threads, shared, (&mut attribute, (blocks > 1) as u32), args)
+    }
+
+    /// SAFETY: as [`Kernel::launch_together`]; there are so many attributes.
+    unsafe fn launch_with<T>(
+        &self,
+        stream: &Stream,
+        blocks: usize,
+        threads: usize,
+        shared: usize,
+        (attributes, count): (*mut sys::CUlaunchAttribute, u32),
+        args: &mut T,
+    ) -> Result<(), CudaError> {
         let config = sys::CUlaunchConfig {
             gridDimX: blocks as u32,
             gridDimY: 1,
             gridDimZ: 1,
-            blockDimX: (groups * threads) as u32,
+            blockDimX: threads as u32,
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: shared as u32,
             hStream: stream.handle,
-            attrs: &mut attribute,
-            numAttrs: (blocks > 1) as u32,
+            attrs: attributes,
+            numAttrs: count,
         };
         let mut parameters = [args as *mut T as *mut c_void];
         sys::cuLaunchKernelEx(&config, self.function, parameters.as_mut_ptr(), std::ptr::null_mut())

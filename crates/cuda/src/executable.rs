@@ -47,6 +47,11 @@ const CHUNK_BYTES: usize = 32 << 20;
 /// Steps of a launch, at most: between two looks at the results.
 const CHUNK_STEPS: usize = 512;
 
+/// … of those that are recorded, each by itself, as it always finds its inputs in the same place; and the arithmetic and bytes from which
+/// a step is so long that it may go alone.
+const RECORDED_STEPS: usize = 8;
+const LONG_STEP: usize = 64 << 30;
+
 /// A plan with its kernel and its memory on a GPU.
 pub struct Executable {
     pub(crate) plan: Plan,
@@ -143,10 +148,14 @@ impl Executable {
 }
 
 /// Steps that are sent at once, at most.
-pub(crate) fn chunk_steps(schedule: &Schedule, layout: &Layout) -> usize {
+pub(crate) fn chunk_steps(plan: &Plan, schedule: &Schedule, layout: &Layout) -> usize {
     let widest = layout.fed_bytes.max(layout.result_bytes).max(1);
-    // a recorded step always finds its inputs in the same place
-    let most = if schedule.by_levels() { 1 } else { CHUNK_STEPS };
+    let total = plan.total();
+    let most = match schedule.by_levels() {
+        false => CHUNK_STEPS,
+        true if total.flops + total.bytes < LONG_STEP => RECORDED_STEPS,
+        true => 1,
+    };
     (CHUNK_BYTES / widest).clamp(1, most)
 }
 
@@ -203,7 +212,7 @@ impl Design {
         for (offset, values) in &layout.constants {
             scratch.write(*offset, as_bytes(values))?;
         }
-        let chunk_steps = chunk_steps(&schedule, &layout);
+        let chunk_steps = chunk_steps(&plan, &schedule, &layout);
         let chunk = || -> Result<Chunk, CudaError> {
             Ok(Chunk {
                 fed_host: match options.unpinned {

@@ -11,7 +11,8 @@ use citius_plan::{BufferId, Call, Cost, Instr, Loop, Matmul, Nest, Operand, Plan
 
 use crate::choice::Chip;
 use crate::parts::{
-    OF_LAUNCHES, fold_columns_in_parts, gather_waves, multiply_in_parts, new_buffer, parts_of_small, spread_waves,
+    OF_LAUNCHES, fold_columns_in_parts, gather_waves, multiply_in_parts, new_buffer, part_columns, parts_of_small,
+    spread_waves,
 };
 use crate::precision::{Halves, Precision};
 use crate::source::tensor::TensorTile;
@@ -21,6 +22,9 @@ pub const LARGE_PRODUCT: usize = 64 << 20;
 /// … and from which the library is worth another pass over the result, or, where there is nothing but a product, a launch of its own.
 const LARGEST: usize = 16 << 30;
 const LARGE_PLAIN: usize = 4 << 30;
+
+/// Arithmetic from which products go along with large ones.
+const ALONG: usize = 8 << 20;
 
 /// Who computes a large product.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -37,6 +41,8 @@ pub struct Rule {
     pub precision: Precision,
     /// Arithmetic from which a product is large.
     pub from: usize,
+    /// … and that of each outer index, from which it goes along.
+    along: usize,
     pub chip: Chip,
 }
 
@@ -53,8 +59,9 @@ pub struct Large {
 pub fn call_library(plan: &Plan, rule: Rule) -> Option<Large> {
     let suits = |call: &Call| matches!(&call.work, Work::Matmul(m) if rule.by(m).is_some());
     plan.calls.iter().any(suits).then(|| {
-        let mut plan = plan.clone();
+        let (mut plan, rule) = (plan.clone(), rule.with_others());
         spread_waves(&mut plan);
+        part_columns(&mut plan);
         multiply_in_parts(&mut plan, &|m| rule.parts(m));
         part_epilogues(&mut plan, rule);
         fold_columns_in_parts(&mut plan, OF_LAUNCHES);
@@ -76,10 +83,20 @@ fn products(plan: &Plan, rule: Rule) -> BTreeMap<usize, By> {
 }
 
 impl Rule {
+    pub fn new(precision: Precision, from: usize, chip: Chip) -> Rule {
+        Rule { precision, from, along: usize::MAX, chip }
+    }
+
+    /// Where there are large products, others go along to the matrix units, as long as nothing has to be stored in 16 bits for that.
+    fn with_others(self) -> Rule {
+        Rule { along: if self.precision == Precision::Tf32 { ALONG } else { usize::MAX }, ..self }
+    }
+
     /// Who computes it, if it is large.
     pub fn by(&self, m: &Matmul) -> Option<By> {
-        let flops = 2 * m.outer.iter().product::<usize>() * m.m * m.n * m.terms();
-        if flops < self.from {
+        let one = 2 * m.m * m.n * m.terms();
+        let flops = m.outer.iter().product::<usize>() * one;
+        if flops < self.from && one < self.along {
             return None;
         }
         let matrices =

@@ -18,10 +18,12 @@ pub struct Levels {
     /// Copies outputs that live elsewhere.
     outputs: Option<Kernel>,
     threads: usize,
+    /// Kernels are on their way while the one before still runs.
+    early: bool,
     library: Option<Library>,
     workspace: Bytes,
-    /// For each chunk: what it was started with, how often, and the recording.
-    recorded: [Recorded; 2],
+    /// For each step of each chunk: what it was started with, and the recording.
+    recorded: Vec<Recorded>,
 }
 
 struct Level {
@@ -55,6 +57,7 @@ impl Levels {
         // half a gigabyte of code that most steps of small precision do without
         let any = schedule.levels.iter().flatten().any(|fibre| fibre.cut == Cut::Library);
         let library = any.then(Library::open).transpose()?;
+        let early = device.starts_early();
         let mut levels = Vec::new();
         for (n, fibres) in schedule.levels.iter().enumerate() {
             let mut products = Vec::new();
@@ -77,22 +80,26 @@ impl Levels {
         let outputs = (!layout.copied.is_empty()).then(|| modules[0].kernel("outputs")).transpose()?;
         let workspace = Bytes::new(device, "products", if any { WORKSPACE } else { 0 })?;
         let threads = schedule.team.threads;
-        Ok(Levels { levels, outputs, threads, library, workspace, recorded: Default::default() })
+        Ok(Levels { levels, outputs, threads, early, library, workspace, recorded: Vec::new() })
     }
 
-    /// Starts the step of a chunk. The first is done as it comes, which lets the library load what it needs; then it is recorded.
+    /// Starts a step, always number `at` among those of all chunks. The first time it is done as it comes, which lets the library load
+    /// what it needs; then it is recorded.
     ///
     /// SAFETY: `words` is laid out as the kernels' `Args` and leads to memory that lives until the stream has done it.
-    pub unsafe fn start(&mut self, turn: usize, stream: &Stream, words: &Words) -> Result<(), CudaError> {
-        if self.recorded[turn].words != Some(*words) {
-            self.recorded[turn] = Recorded { words: Some(*words), graph: None };
+    pub unsafe fn start(&mut self, at: usize, stream: &Stream, words: &Words) -> Result<(), CudaError> {
+        if self.recorded.len() <= at {
+            self.recorded.resize_with(at + 1, Recorded::default);
+        }
+        if self.recorded[at].words != Some(*words) {
+            self.recorded[at] = Recorded { words: Some(*words), graph: None };
             return self.put(stream, words);
         }
-        if self.recorded[turn].graph.is_none() {
+        if self.recorded[at].graph.is_none() {
             let graph = Graph::record(stream, || self.put(stream, words))?;
-            self.recorded[turn].graph = Some(graph);
+            self.recorded[at].graph = Some(graph);
         }
-        match &self.recorded[turn].graph {
+        match &self.recorded[at].graph {
             Some(graph) => graph.start(stream),
             None => self.put(stream, words),
         }
@@ -100,7 +107,16 @@ impl Levels {
 
     /// SAFETY: as [`Levels::start`].
     unsafe fn put(&self, stream: &Stream, words: &Words) -> Result<(), CudaError> {
-        let mut words = *words;
+        let mut args = *words;
+        // what comes before the first is not ours
+        let mut first = true;
+        let mut launch = |kernel: &Kernel, blocks: usize, shared: usize| {
+            let early = self.early && !std::mem::take(&mut first);
+            match early {
+                true => kernel.launch_early(stream, blocks, self.threads, shared, &mut args.0),
+                false => kernel.launch(stream, blocks, self.threads, shared, &mut args.0),
+            }
+        };
         for level in &self.levels {
             if let Some(library) = &self.library {
                 for (product, addresses) in &level.products {
@@ -109,11 +125,11 @@ impl Levels {
                 }
             }
             if let Some((kernel, units, shared)) = &level.kernel {
-                kernel.launch(stream, *units, self.threads, *shared, &mut words.0)?;
+                launch(kernel, *units, *shared)?;
             }
         }
         match &self.outputs {
-            Some(kernel) => kernel.launch(stream, OUTPUT_BLOCKS, self.threads, 0, &mut words.0),
+            Some(kernel) => launch(kernel, OUTPUT_BLOCKS, 0),
             None => Ok(()),
         }
     }

@@ -46,6 +46,64 @@ pub fn sum_in_parts(plan: &Plan) -> Plan {
     plan
 }
 
+/// Elements up to which a loop is run twice rather than waited for.
+const FEW_ELEMENTS: usize = 1 << 19;
+
+/// A loop that folds columns and stores elements besides becomes two: elements are there with the rows they come from, and nobody waits
+/// for the folds who only reads those.
+pub fn part_columns(plan: &mut Plan) {
+    let mut added = Vec::new();
+    for call in &mut plan.calls {
+        let Work::Loop(l) = &mut call.work else { continue };
+        let stored = |id: BufferId| l.stores.iter().any(|s| l.operands[s.1].buffer == id);
+        let loads = l.program.instrs.iter().filter_map(|i| if let Instr::Load(n) = i { Some(*n) } else { None });
+        let in_place = loads.into_iter().any(|n| stored(l.operands[n].buffer));
+        let few = l.outer.is_empty() && l.rows * l.cols <= FEW_ELEMENTS;
+        if l.nest != Nest::Columns || l.stores.is_empty() || l.folds.is_empty() || in_place || !few {
+            continue;
+        }
+        let elements = needed(Loop { nest: Nest::Rows, folds: vec![], ..l.clone() });
+        *l = needed(Loop { stores: vec![], ..l.clone() });
+        added.push(Call { work: Work::Loop(elements), label: format!("{} (elements)", call.label), ..call.clone() });
+    }
+    plan.calls.extend(added);
+}
+
+/// The loop without what none of its results needs.
+fn needed(mut l: Loop) -> Loop {
+    let mut used = vec![false; l.program.instrs.len()];
+    l.stores.iter().map(|s| s.0).chain(l.folds.iter().map(|f| f.value)).for_each(|value| used[value] = true);
+    for i in (0..used.len()).rev() {
+        if !used[i] {
+            continue;
+        }
+        l.program.instrs[i].operands().into_iter().flatten().for_each(|value| used[value] = true);
+    }
+    let (mut names, mut operands) = (vec![0; used.len()], Vec::new());
+    let mut moved = |from: &mut usize| {
+        operands.push(l.operands[*from].clone());
+        *from = operands.len() - 1;
+    };
+    let mut program = Program::default();
+    for (i, instr) in l.program.instrs.iter().enumerate().filter(|(i, _)| used[*i]) {
+        let mut instr = instr.renamed(&names);
+        if let Instr::Load(operand) = &mut instr {
+            moved(operand);
+        }
+        names[i] = program.instrs.len();
+        program.instrs.push(instr);
+    }
+    for (value, operand) in &mut l.stores {
+        *value = names[*value];
+        moved(operand);
+    }
+    for fold in &mut l.folds {
+        fold.value = names[fold.value];
+        moved(&mut fold.operand);
+    }
+    Loop { program, operands, ..l }
+}
+
 /// Long columns are folded in parts by many blocks, and the parts by few.
 pub fn fold_columns_in_parts(plan: &mut Plan, least_rows: usize) {
     let mut added = Vec::new();

@@ -218,17 +218,19 @@ impl Executable {
         if chunk.copied_in {
             self.compute.wait(&chunk.copied)?;
         }
-        if self.schedule.team.blocks > 1 {
+        if self.schedule.team.blocks > 1 && matches!(self.form, Form::Together(_)) {
             // SAFETY: device memory lives in `self`; the host waits for `done` before it touches it again.
             unsafe {
                 result::memset_d8_async(self.barrier.pointer, 0, 4, self.compute.handle)
                     .map_err(|e| device_error("starting a step", e))?;
             }
         }
+        // what is recorded is a step, of however many there are
+        let told = if matches!(self.form, Form::Together(_)) { steps as u64 } else { 1 };
         let mut words = Words::new(
             [self.scratch.pointer, session.bytes().pointer, fed, results],
             bound,
-            [self.barrier.pointer, steps as u64, self.ticks.as_ref().map_or(0, |t| t.pointer)],
+            [self.barrier.pointer, told, self.ticks.as_ref().map_or(0, |t| t.pointer)],
         );
         self.compute.record(&chunk.computing)?;
         // SAFETY: `words` is laid out as the kernels' `Args`, and all it leads to lives in `self` and the session.
@@ -237,7 +239,14 @@ impl Executable {
                 Form::Together(kernel) => {
                     kernel.launch_together(&self.compute, self.schedule.team, self.chip_bytes, &mut words.0)?
                 }
-                Form::Levels(levels) => levels.start(turn, &self.compute, &words)?,
+                Form::Levels(levels) => {
+                    for i in 0..steps {
+                        levels.start(turn * self.chunk_steps + i, &self.compute, &words)?;
+                        // in the order of `Args`
+                        words.0[2] += self.layout.fed_bytes as u64;
+                        words.0[3] += self.layout.result_bytes as u64;
+                    }
+                }
             }
         }
         let chunk = &self.chunks[turn];

@@ -87,7 +87,7 @@ fn a_block_attends_for_a_sequence_and_a_head() {
     assert!(!text.contains("transpose"), "keys are read and their gradient is written where they are\n{text}");
     // what is dropped between the linear layers is drawn by the product before
     assert!(!text.contains("random 3276800"), "{text}");
-    assert!(schedule.levels.len() <= 42, "{}", schedule.levels.len());
+    assert!(schedule.levels.len() <= 38, "{}", schedule.levels.len());
     let exact = attention(Precision::Fp32, (9, 0));
     let text = Dump(&exact.schedule, &exact.plan).to_string();
     assert_eq!((text.matches("128 blocks\n").count(), text.matches("matrix units").count()), (4, 0), "{text}");
@@ -117,7 +117,7 @@ fn maxima_and_moments_are_not_rounded() {
         cross_entropy(&net.forward(&g.input("x", &[64, 3, 16, 16])), &g.input_of("y", &[64], DType::I32), 0.0, None);
     Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
     let plan = read_through_transposes(&citius_plan::compile(&g).unwrap());
-    let large = call_library(&plan, Rule { from: 1 << 20, ..rule(Precision::Bf16) }).unwrap();
+    let large = call_library(&plan, Rule::new(Precision::Bf16, 1 << 20, rule(Precision::Bf16).chip)).unwrap();
     let mut maxima = 0;
     for call in &large.plan.calls {
         let (program, operands) = match &call.work {
@@ -152,7 +152,7 @@ fn rule(precision: Precision) -> Rule {
 }
 
 fn rule_for(precision: Precision, capability: (i32, i32)) -> Rule {
-    Rule { precision, from: LARGE_PRODUCT, chip: Chip { multiprocessors: 132, capability } }
+    Rule::new(precision, LARGE_PRODUCT, Chip { multiprocessors: 132, capability })
 }
 
 /// Compares with a file beside this one; `UPDATE=1` writes it.

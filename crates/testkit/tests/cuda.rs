@@ -47,6 +47,37 @@ fn products_on_matrix_units() {
     }
 }
 
+/// Products and their gradients in tiles that words are multiplied in by groups of warps, whichever way both sides lie, against exact
+/// ones: 11 bits of each factor, rounded and not cut off, which would make all of them smaller by 0.0007.
+#[test]
+#[ignore = "needs a GPU: cargo xtask gpu"]
+fn large_products_of_words() {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    for [m, k, n] in [[1600, 256, 2048], [1600, 2048, 256], [1000, 300, 1036]] {
+        let run = |precision: Precision| {
+            let g = Graph::new();
+            let (x, w) = (g.input("x", &[m, k]), g.input("w", &[k, n]));
+            let y = x.matmul(&w);
+            g.output("y", &y);
+            for (name, gradient) in ["dx", "dw"].iter().zip(g.gradients(&(&y * &y).sum_all(), &[x, w])) {
+                g.output(name, &gradient.expect("both count"));
+            }
+            let inputs = Values::from([("x".into(), numbers("x", m * k)), ("w".into(), numbers("w", k * n))]);
+            let cuda = Cuda::in_precision(precision).expect("a GPU");
+            cuda.run(&g, &Values::new(), &[inputs]).expect("one step").remove(0)
+        };
+        let (exact, rounded) = (run(Precision::Fp32), run(Precision::Tf32));
+        for (name, expected) in &exact {
+            let squares = dot(expected, expected);
+            let difference: Vec<f64> = rounded[name].iter().zip(expected).map(|(a, b)| a - b).collect();
+            let (off, along) = ((dot(&difference, &difference) / squares).sqrt(), dot(&difference, expected) / squares);
+            let told = format!("{name} of {m}×{k}×{n} is off by {off:.6}, {along:.6} along it");
+            assert!(off > 1e-6 && off <= 2e-3 && along.abs() <= 2e-4, "{told}");
+            println!("{told}");
+        }
+    }
+}
+
 /// Gradients of convolutional networks with batch norm, residual blocks and the largest of windows. Where a rounded number falls on the
 /// other side of a relu, or another element of a window is the largest, a gradient goes elsewhere: of a share f of them, all are off by √f,
 /// and the squares of that add up layer by layer. As many are lost as gained, so little of it is along the gradient. What goes astray

@@ -277,8 +277,8 @@ fn emit_call(text: &mut Text, sync: &mut Sync, stage: &Stage, (call, fibre): (us
             0
         }
         Work::Scatter(s) => {
-            rows::scatter(text, s);
-            0
+            sync.before_shared(text);
+            rows::scatter(text, sync, s, threads)
         }
         Work::Random(r) => {
             whole_rows(text, fibre, 1);
@@ -362,6 +362,7 @@ fn emit_level(text: &mut Text, n: usize, fibres: &[&Fibre], calls: &[(Function, 
         "extern \"C\" __global__ void {cluster}__launch_bounds__({bounds}) level{n}(const __grid_constant__ Args args)"
     );
     text.block(head, |text| {
+        text.line("level_begins();");
         let shared = calls.iter().map(|c| c.1).max().unwrap_or(0).max(32);
         match together.is_some() {
             // where the stages are, which take more than any other fibre may
@@ -381,6 +382,7 @@ fn emit_level(text: &mut Text, n: usize, fibres: &[&Fibre], calls: &[(Function, 
 /// Copies results that live elsewhere.
 fn emit_outputs(text: &mut Text, layout: &Layout) {
     text.block("extern \"C\" __global__ void outputs(const __grid_constant__ Args args)", |text| {
+        text.line("level_begins();");
         step_names(text);
         for (from, to, words) in &layout.copied {
             text.line(format!(

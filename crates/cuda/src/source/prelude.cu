@@ -43,6 +43,13 @@ __device__ __forceinline__ void all_groups(u32* counter, u32& goal) {
 #endif
 }
 
+// Blocks of a level may be there before the one before has ended; they go on when it has.
+__device__ __forceinline__ void level_begins() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // --- elements -----------------------------------------------------------------------------------------------------------
 
 // read and written as floats: bfloat16, the upper half of one, and the 16-bit float of IEEE

@@ -3,6 +3,7 @@
 use citius_graph::DType;
 use citius_plan::{ArgMax, Buffer, Gather, Random, Scatter};
 
+use super::Sync;
 use super::program::{constant, typed};
 use super::text::Text;
 
@@ -46,26 +47,61 @@ fn index(text: &mut Text, g: &Gather, row: &str) {
     text.line(format!("const Index from = at < {}u ? at : 0;", g.table_rows));
 }
 
-/// A unit is a row of the table. Each warp has some columns, looks through all indices, and adds the rows that are meant in
-/// their order.
-pub fn scatter(text: &mut Text, s: &Scatter) {
+/// Indices that a thread looks at together, and rows that it adds.
+const LOOKED_AT: usize = 4;
+const ADDED: usize = 8;
+
+/// A unit is a row of the table. All threads look through the indices, a stretch at a time, and list where it is meant; then each adds
+/// up a column of the listed rows in their order. Returns the floats of shared memory it needs.
+pub fn scatter(text: &mut Text, sync: &mut Sync, s: &Scatter, threads: usize) -> usize {
     let Scatter { values, indices, out, rows, width, .. } = *s;
-    text.block(format!("for (Index first = warp * 32; first < {width}; first += WARPS * 32)"), |text| {
-        text.line(format!("const Index col = min(first + lane, (Index){});", width.saturating_sub(1)));
+    let (warps, stretch) = (threads / 32, threads * LOOKED_AT);
+    text.line(format!("int* const counts = (int*)shared; int* const listed = counts + {warps};"));
+    text.block(format!("for (Index first = 0; first < {width}; first += THREADS)"), |text| {
+        text.line(format!("const Index col = min(first + tid, (Index){});", width.saturating_sub(1)));
         text.line("float sum = 0.0f;");
-        text.line("#pragma unroll 4");
-        text.block(format!("for (int row = 0; row < {rows}; row += 32)"), |text| {
-            let last = rows.saturating_sub(1);
-            text.line(format!("const int at = i32(mem{indices})[min(row + lane, {last})];"));
-            text.line(format!("u32 meant = __ballot_sync(0xffffffffu, at == unit && row + lane < {rows});"));
-            text.block("while (meant)", |text| {
-                text.line("const int next = __ffs(meant) - 1;");
-                text.line("meant &= meant - 1;");
-                text.line(format!("sum += f32(mem{values})[(row + next) * (Index){width} + col];"));
+        text.line("#pragma unroll 1");
+        text.block(format!("for (int from = 0; from < {rows}; from += {stretch})"), |text| {
+            text.line(format!("const int own = from + warp * {} + lane;", 32 * LOOKED_AT));
+            text.line(format!("u32 meant[{LOOKED_AT}]; int count = 0, before = 0, all = 0;"));
+            text.line("#pragma unroll");
+            text.block(format!("for (int i = 0; i < {LOOKED_AT}; i++)"), |text| {
+                let last = rows.saturating_sub(1);
+                text.line(format!("const int at = i32(mem{indices})[min(own + 32 * i, {last})];"));
+                text.line(format!("meant[i] = __ballot_sync(0xffffffffu, at == unit && own + 32 * i < {rows});"));
+                text.line("count += __popc(meant[i]);");
+            });
+            // the stretch before is read no more
+            text.line("if (from > 0 || first > 0) sync_group();");
+            text.line("if (lane == 0) counts[warp] = count;");
+            text.line("sync_group();");
+            text.line("#pragma unroll");
+            text.line(format!(
+                "for (int w = 0; w < {warps}; w++) before += w < warp ? counts[w] : 0, all += counts[w];"
+            ));
+            text.line("#pragma unroll");
+            text.block(format!("for (int i = 0; i < {LOOKED_AT}; i++)"), |text| {
+                text.line("const u32 lower = meant[i] & ((1u << lane) - 1);");
+                text.line("if (meant[i] >> lane & 1) listed[before + __popc(lower)] = own + 32 * i;");
+                text.line("before += __popc(meant[i]);");
+            });
+            text.line("sync_group();");
+            text.line("#pragma unroll 1");
+            text.block(format!("for (int i = 0; i < all; i += {ADDED})"), |text| {
+                text.line(format!("float in[{ADDED}];"));
+                text.line("#pragma unroll");
+                let row = "listed[min(i + j, all - 1)]";
+                text.line(format!(
+                    "for (int j = 0; j < {ADDED}; j++) in[j] = f32(mem{values})[{row} * (Index){width} + col];"
+                ));
+                text.line("#pragma unroll");
+                text.line(format!("for (int j = 0; j < {ADDED}; j++) sum += i + j < all ? in[j] : 0.0f;"));
             });
         });
-        text.line(format!("if (first + lane < {width}) f32(mem{out})[unit * (Index){width} + col] = sum;"));
+        text.line(format!("if (first + tid < {width}) f32(mem{out})[unit * (Index){width} + col] = sum;"));
     });
+    sync.shared = true;
+    warps + stretch
 }
 
 /// Four neighbours come from one block of the generator.

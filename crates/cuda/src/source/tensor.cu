@@ -8,6 +8,17 @@ __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvt
 __device__ __forceinline__ void copy16(u32 to, const char* from, bool there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
+// sixteen bytes, or zeros, into registers, and from there into shared memory
+__device__ __forceinline__ uint4 load16(const char* from, bool there) {
+    uint4 x;
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;\n"
+                 "@p ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "=&r"(x.x), "=&r"(x.y), "=&r"(x.z), "=&r"(x.w) : "l"(from), "r"((u32)there) : "memory");
+    return x;
+}
+__device__ __forceinline__ void store16(u32 to, u32 x, u32 y, u32 z, u32 w) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
 // computed once, and not again where it is used
 __device__ __forceinline__ void kept(int& x) { asm volatile("" : "+r"(x)); }
 __device__ __forceinline__ void kept(long long& x) { asm volatile("" : "+l"(x)); }
@@ -76,5 +87,6 @@ __device__ __forceinline__ u64 group_side(u32 at) {
 __device__ __forceinline__ void groups_see() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void groups_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void groups_end() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void groups_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// all but the last `N` stages have been multiplied
+template <int N> __device__ __forceinline__ void groups_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #endif

@@ -1,6 +1,7 @@
 //! Products on the matrix units: a tile per block of 256 threads. Sixteen bytes at a time, parts of both sides go through a ring of
 //! stages in shared memory while the one before is multiplied; the sums then cross shared memory once more, so that the epilogue
-//! reads and writes whole rows. On Hopper, numbers of 16 bits are multiplied by groups of warps ([`super::groups`]). Where a product
+//! reads and writes whole rows. On Hopper, numbers of 16 bits, and words in large tiles, are multiplied by groups of warps
+//! ([`super::groups`]). Where a product
 //! has few tiles, the blocks of a cluster share the sum of each. Windows of a convolution are walked where they are, as any product's
 //! sides.
 
@@ -31,6 +32,8 @@ const MOST_SPLIT: usize = 8;
 const LEAST_TURNS: usize = 4;
 /// What begins and ends a tile, in stages of as many elements.
 const ENDS: f64 = 4.0;
+/// What words cost that are multiplied by groups of warps.
+const BY_GROUPS: f64 = 0.8;
 /// Two meetings of a cluster, in elements of a stage.
 const MEETING: f64 = 16384.0;
 
@@ -69,9 +72,14 @@ impl TensorTile {
         let splits = [1, 2, 4, 8].into_iter().filter(|split| *split <= most && turns / split >= LEAST_TURNS.min(turns));
         // smaller tiles read both sides more often
         let sizes = [(128, 128, 1.0), (128, 64, 1.2), (64, 128, 1.2), (64, 64, 1.5)];
-        let by_groups = precision.is_half() && chip.has_groups();
         let all = splits.flat_map(|split| {
-            sizes.map(|(rows, cols, each)| (TensorTile { rows, cols, split, precision, by_groups }, each))
+            sizes.map(|(rows, cols, each)| {
+                // words go to them through registers, in blocks that only large tiles have enough of
+                let words = precision == Precision::Tf32 && rows.min(cols) >= groups::TURNED;
+                let by_groups = chip.has_groups() && (precision.is_half() || words);
+                let each = if by_groups && words { BY_GROUPS * each } else { each };
+                (TensorTile { rows, cols, split, precision, by_groups }, each)
+            })
         });
         let cost = |(tile, each): &(TensorTile, f64)| {
             let area = (tile.rows * tile.cols) as f64;
@@ -122,6 +130,12 @@ impl TensorTile {
     fn across_row(&self, extent: usize) -> usize {
         // words are read one by one, halves by matrices
         if self.precision == Precision::Tf32 { (extent + 8) * 4 } else { (extent + 8) * 2 }
+    }
+
+    /// Both sides go through registers on their way into shared memory: groups of warps take words along `k` alone, and cut off what
+    /// they do not read.
+    fn through_registers(&self) -> bool {
+        self.by_groups && self.precision == Precision::Tf32
     }
 
     /// Terms of a stage.
@@ -229,20 +243,27 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
     // `guard`: the turn may be beyond the end
     let bring = |text: &mut Text, turn: &str, into: &str, guard: bool| {
         text.block("", |text| {
-            text.line(format!("const u32 to = base + ({into}) * {stage};"));
+            if !tile.through_registers() {
+                text.line(format!("const u32 to = base + ({into}) * {stage};"));
+            }
             for ((side, along), steps) in sides.iter().zip(along).zip(steps) {
                 let more = if guard { format!(" && {turn} < {turns}") } else { String::new() };
                 side.bring(text, &tile, turn, &more, along, steps, m.terms());
             }
         });
-        text.line("copies_end();");
+        if !tile.through_registers() {
+            text.line("copies_end();");
+        }
     };
     let (wm, wn, places) = tile.warps();
+    if tile.through_registers() {
+        sides.iter().for_each(|side| text.line(format!("uint4 {}_in[{}];", side.name, side.pieces())));
+    }
     let (mt, nt) = (wm / 16, wn / 8);
     text.line(places);
     text.line(format!("float acc[{mt}][{nt}][4] = {{}};"));
     // words across `k` are read four at a time: the rows or columns of a thread lie beside each other
-    let turned = |lies: Lies| precision == Precision::Tf32 && lies == Lies::Across;
+    let turned = |lies: Lies| precision == Precision::Tf32 && !tile.by_groups && lies == Lies::Across;
     let (turned_rows, turned_cols) = (turned(left), turned(right));
     let own = turns.div_ceil(tile.split);
     if tile.split > 1 {
@@ -250,21 +271,35 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
     }
     // of the whole sum, and of this block
     let (first, end) = if tile.split > 1 { ("turn0 + ", "turns".to_owned()) } else { ("", turns.to_string()) };
-    for s in 0..STAGES - 1 {
+    // of those that are loaded into registers, one at a time
+    for s in 0..if tile.through_registers() { 1 } else { STAGES - 1 } {
         if s < own {
             // the last of a cluster may have fewer turns
             bring(text, &format!("{first}{s}"), &s.to_string(), tile.split > 1);
-        } else {
+        } else if !tile.through_registers() {
             text.line("copies_end();");
         }
     }
     text.line("#pragma unroll 1");
     text.block(format!("for (int turn = 0; turn < {end}; turn++)"), |text| {
+        if tile.through_registers() {
+            // while the stage before is multiplied; the one before that has been by all
+            text.line(format!("const u32 at = base + turn % {STAGES} * {stage};"));
+            sides.iter().for_each(|side| side.store(text, &tile));
+            text.block(format!("if (turn + 1 < {end})"), |text| {
+                bring(text, &format!("{first}turn + 1"), "0", false);
+            });
+            text.line("groups_see();");
+            text.line("__syncthreads();");
+            groups::multiply(text, &tile, (Lies::AlongK, Lies::AlongK), of_left, nt);
+            text.line("groups_wait<1>();");
+            return;
+        }
         text.line(format!("copies_wait<{}>();", STAGES - 2));
         if tile.by_groups {
             // a stage is overwritten when all have multiplied it
             text.line("groups_see();");
-            text.line("groups_wait();");
+            text.line("groups_wait<0>();");
         }
         text.line("__syncthreads();");
         let ahead = STAGES - 1;
@@ -307,9 +342,11 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
             ));
         });
     });
-    text.line("copies_wait<0>();");
+    if !tile.through_registers() {
+        text.line("copies_wait<0>();");
+    }
     if tile.by_groups {
-        text.line("groups_wait();");
+        text.line("groups_wait<0>();");
     }
     text.line("__syncthreads();");
     let wide = tile.sums_row();
@@ -405,6 +442,11 @@ impl Side {
         }
     }
 
+    /// Neighbours along the extent become neighbours along `k` on the way: a thread has blocks of four by four.
+    fn is_turned(&self, tile: &TensorTile) -> bool {
+        tile.through_registers() && self.lies == Lies::Across
+    }
+
     /// Bytes of a row in shared memory.
     fn row(&self, tile: &TensorTile) -> usize {
         match self.lies {
@@ -425,9 +467,13 @@ impl Side {
         let Side { name, first, end, memory, .. } = *self;
         let (p, beside, row) = (piece(tile.precision), self.beside(tile), self.row(tile));
         let whole = end.is_multiple_of(self.extent);
+        if self.is_turned(tile) {
+            (0..4).for_each(|i| text.line(format!("const u32 {name}_to{i} = {};", groups::turned_place(i))));
+        }
         for j in 0..if self.walk == Walk::Straight { 1 } else { self.pieces() } {
             let q = format!("(tid + {})", j * THREADS);
             let (at, k) = match self.lies {
+                _ if self.is_turned(tile) => groups::turned_piece(j),
                 Lies::AlongK => (format!("{q} / {beside}"), format!("{q} % {beside} * {p}")),
                 Lies::Across => (format!("{q} % {beside} * {p}"), format!("{q} / {beside}")),
             };
@@ -437,7 +483,9 @@ impl Side {
                 true => groups::place(&q, beside, self.lies),
                 false => format!("{q} / {beside} * {row} + {q} % {beside} * 16"),
             };
-            text.line(format!("const u32 {name}_to{j} = {to};"));
+            if !self.is_turned(tile) {
+                text.line(format!("const u32 {name}_to{j} = {to};"));
+            }
             if self.walk == Walk::Straight {
                 // pieces beyond the end are not read
                 let from = format!("{} + {}", address(&format!("{name}_at{j}")), along(&format!("{name}_k{j}")));
@@ -464,6 +512,31 @@ impl Side {
         }
     }
 
+    /// Writes what was loaded into the stage that begins `at`.
+    fn store(&self, text: &mut Text, tile: &TensorTile) {
+        let Side { name, at: side, .. } = *self;
+        for j in 0..self.pieces() {
+            let (to, words) = match self.is_turned(tile) {
+                true => {
+                    let word = ["x", "y", "z", "w"][j];
+                    (format!("{name}_to{j} + {side}"), [0, 1, 2, 3].map(|i| format!("{name}_in[{i}].{word}")))
+                }
+                false => {
+                    let words = ["x", "y", "z", "w"].map(|word| format!("{name}_in[{j}].{word}"));
+                    let to = match self.walk {
+                        Walk::Straight => {
+                            format!("{name}_to0 + {}", side + j * THREADS / PIECES * groups::ROW)
+                        }
+                        Walk::Even | Walk::Any => format!("{name}_to{j} + {side}"),
+                    };
+                    (to, words)
+                }
+            };
+            let words = words.map(|word| format!("tf32({word})"));
+            text.line(format!("store16(at + {to}, {});", words.join(", ")));
+        }
+    }
+
     /// Starts the copies of a stage. `steps`: along the extent and along `k`.
     #[allow(clippy::too_many_arguments)]
     fn bring(
@@ -479,39 +552,43 @@ impl Side {
         let Side { name, memory, at, end, .. } = *self;
         let (size, depth) = (bytes(tile.precision), tile.depth());
         let stage = along(&format!("(({turn}) * {depth})"));
+        let put = |j: usize, to: String, from: &str, there: &str| match tile.through_registers() {
+            true => format!("{name}_in[{j}] = load16({from}, {there});"),
+            false => format!("copy16(to + {to}, {from}, {there});"),
+        };
         for j in 0..self.pieces() {
             match self.walk {
                 Walk::Straight => {
                     // rows of pieces from the first one
                     let rows = j * THREADS / self.beside(tile);
-                    let (step, along_extent) = match self.lies {
-                        Lies::AlongK => (steps.0, rows),
-                        Lies::Across => (steps.1, 0),
+                    let (distance, along_extent) = match self.lies {
+                        _ if self.is_turned(tile) => (j * steps.1, 0),
+                        Lies::AlongK => (rows * steps.0, rows),
+                        Lies::Across => (rows * steps.1, 0),
                     };
                     if j == 0 {
                         text.line(format!("const char* const {name}_turn = {name}_walk + ({stage}) * {size}ll;"));
                     }
                     let whole = end.is_multiple_of(self.extent);
                     let inside = if whole { "true".into() } else { format!("{name}_at0 + {along_extent} < {end}") };
-                    text.line(format!(
-                        "copy16(to + {name}_to0 + {}, {name}_turn + {}ll, {inside}{more});",
-                        at + rows * self.row(tile),
-                        rows * step * size
-                    ));
+                    let to = format!("{name}_to0 + {}", at + rows * self.row(tile));
+                    let from = format!("{name}_turn + {}ll", distance * size);
+                    text.line(put(j, to, &from, &format!("{inside}{more}")));
                 }
                 Walk::Even => {
                     if j == 0 {
                         text.line(format!("const char* const {name}_turn = {memory} + ({stage}) * {size}ll;"));
                     }
-                    text.line(format!(
-                        "copy16(to + {at} + {name}_to{j}, {name}_in{j}{more} ? {name}_turn + {name}_walk{j} * {size}ll : {memory}, {name}_in{j}{more});"
-                    ));
+                    let there = format!("{name}_in{j}{more}");
+                    let from = format!("{there} ? {name}_turn + {name}_walk{j} * {size}ll : {memory}");
+                    text.line(put(j, format!("{at} + {name}_to{j}"), &from, &there));
                 }
                 Walk::Any => text.block("", |text| {
                     text.line(format!("const int k = ({turn}) * {depth} + {name}_k{j};"));
                     text.line(format!("const bool there = {name}_in{j} && k < {terms};"));
                     let from = format!("{memory} + ({name}_from{j} + {}) * {size}ll", along("k"));
-                    text.line(format!("copy16(to + {at} + {name}_to{j}, there ? {from} : {memory}, there);"));
+                    let from = format!("there ? {from} : {memory}");
+                    text.line(put(j, format!("{at} + {name}_to{j}"), &from, "there"));
                 }),
             }
         }
@@ -623,13 +700,29 @@ fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String], dr
     let (of_row, in_outer) = split_row(m, "flat");
     let (outer, row) = if is_flat(m) { (of_row.as_slice(), in_outer.as_str()) } else { (outer, "flat") };
     let at = |n: usize, col: &str| loaded(&m.operands[n], outer, row, col);
+    let (all, whole_turns) = (all_rows(m), (tile.rows / tile.split * four).is_multiple_of(together * THREADS));
+    // what lies beyond the end is not stored, but all is loaded at once, and nothing waits for anything else
+    let near = |text: &mut Text| {
+        let q = format!("first + g * {THREADS}");
+        text.line(format!("const int q = {};", if whole_turns { q } else { format!("min({q}, end - 1)") }));
+        let (flat, col) = (format!("r0 + q / {four}"), format!("c0 + q % {four} * 4"));
+        let flat = match all.is_multiple_of(tile.rows) {
+            true => flat,
+            false => format!("min({flat}, (Index){})", all.saturating_sub(1)),
+        };
+        let col = match m.n.is_multiple_of(tile.cols) {
+            true => col,
+            false => format!("min({col}, (Index){})", m.n.saturating_sub(1) / 4 * 4),
+        };
+        text.line(format!("const Index flat = {flat}, col = {col};"));
+    };
     let place = |text: &mut Text| {
         text.line(format!("const int q = first + g * {THREADS};"));
         text.line(format!("const Index flat = r0 + q / {four}, col = c0 + q % {four} * 4;"));
-        let beyond =
-            if (tile.rows / tile.split * four).is_multiple_of(together * THREADS) { "" } else { "q >= end || " };
-        text.line(format!("if ({beyond}flat >= {} || col >= {}) continue;", all_rows(m), m.n));
+        let beyond = if whole_turns { "" } else { "q >= end || " };
+        text.line(format!("if ({beyond}flat >= {all} || col >= {}) continue;", m.n));
     };
+    let sum = |rank: &str| format!("load4_of({rank}, sums + q / {four} * {wide} + q % {four} * 4)");
     // of a cluster, each block has some rows
     let rows = tile.rows / tile.split;
     let start = if tile.split > 1 { format!("part * {} + tid", rows * four) } else { "tid".to_owned() };
@@ -644,9 +737,20 @@ fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String], dr
                 _ => {}
             }
         }
+        if tile.split > 1 {
+            text.line(format!("Four products[{together}];"));
+        }
         text.line("#pragma unroll");
         text.block(format!("for (int g = 0; g < {together}; g++)"), |text| {
-            place(text);
+            near(text);
+            if tile.split > 1 {
+                text.line(format!("products[g] = {};", sum("first_rank")));
+                text.line("#pragma unroll");
+                text.block(format!("for (int r = 1; r < {}; r++)", tile.split), |text| {
+                    text.line(format!("const Four more = {};", sum("first_rank + r")));
+                    text.line("for (int i = 0; i < 4; i++) products[g].v[i] += more.v[i];");
+                });
+            }
             for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
                 match o {
                     o if o.col == 0 => text.line(format!("in{n}[g] = {};", at(n, "col"))),
@@ -663,21 +767,10 @@ fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String], dr
         text.line("#pragma unroll");
         text.block(format!("for (int g = 0; g < {together}; g++)"), |text| {
             place(text);
-            match tile.split {
-                1 => text.line(format!("const Four product = load4(sums + q / {four} * {wide} + q % {four} * 4);")),
-                split => {
-                    text.line(format!(
-                        "Four product = load4_of(first_rank, sums + q / {four} * {wide} + q % {four} * 4);"
-                    ));
-                    text.line("#pragma unroll");
-                    text.block(format!("for (int r = 1; r < {split}; r++)"), |text| {
-                        text.line(format!(
-                            "const Four more = load4_of(first_rank + r, sums + q / {four} * {wide} + q % {four} * 4);"
-                        ));
-                        text.line("for (int i = 0; i < 4; i++) product.v[i] += more.v[i];");
-                    });
-                }
-            }
+            text.line(match tile.split {
+                1 => format!("const Four product = load4(sums + q / {four} * {wide} + q % {four} * 4);"),
+                _ => "const Four product = products[g];".to_owned(),
+            });
             let whole: Vec<bool> = m.stores.iter().map(|s| by_four(&m.operands[s.1])).collect();
             for (n, _) in whole.iter().enumerate().filter(|t| *t.1) {
                 text.line(format!("Four out{n};"));
