@@ -351,7 +351,7 @@ impl Executable {
             if timed >= SHORTEST_TRIAL {
                 self.tuning.observe(threads, start.elapsed().as_secs_f64() / timed as f64);
                 if trial && self.tuning.settled() {
-                    self.stopwatch.settle();
+                    self.stopwatch.settle(taken + done);
                 }
             }
             taken += done;

@@ -109,9 +109,11 @@ pub(crate) struct Stopwatch {
     timing: Timing,
     /// One for each thread.
     lanes: Vec<UnsafeCell<Lane>>,
-    /// While numbers of threads are tried out, lanes for later; then what was timed until then, for where nothing else was.
+    /// While numbers of threads are tried out, lanes for later; then what was timed until then.
     others: Vec<UnsafeCell<Lane>>,
     settled: bool,
+    /// Steps until then.
+    trial_steps: u64,
     /// Part of each task's call, and the call: copies of a call are the call.
     tasks: Vec<(u8, u32)>,
     calls: usize,
@@ -189,6 +191,7 @@ impl Stopwatch {
             lanes: (0..lanes).map(lane).collect(),
             others: (0..if timing == Timing::Sampled { lanes } else { 0 }).map(lane).collect(),
             settled: false,
+            trial_steps: 0,
             calls: plan.calls.len(),
             tasks,
             due: 0,
@@ -281,13 +284,16 @@ impl Stopwatch {
         self.stride = stride(self.burst).clamp(1, LONGEST_STRIDE) | 1;
     }
 
-    /// The number of threads is found: what steps have shown with others counts where nothing else is known. Later numbers are tried too,
-    /// for as long as may be, and are no other matter.
-    pub fn settle(&mut self) {
+    /// The number of threads is found, after so many steps of this run: what they have shown stands for themselves alone. Later numbers
+    /// are tried again, for as long as may be, and are no other matter.
+    pub fn settle(&mut self, taken: u64) {
         match (std::mem::replace(&mut self.settled, true), self.others.is_empty()) {
             (true, _) => {}
             (false, true) => self.forget(),
-            (false, false) => std::mem::swap(&mut self.lanes, &mut self.others),
+            (false, false) => {
+                std::mem::swap(&mut self.lanes, &mut self.others);
+                self.trial_steps = self.steps + taken;
+            }
         }
     }
 
@@ -305,7 +311,7 @@ impl Stopwatch {
     /// Forgets everything.
     pub fn reset(&mut self) {
         self.forget();
-        (self.steps, self.seconds) = (0, 0.0);
+        (self.steps, self.seconds, self.trial_steps) = (0, 0.0, 0);
     }
 
     pub fn times(&mut self) -> Times {
@@ -318,26 +324,21 @@ impl Stopwatch {
             look: self.look as f64 / per_second,
             ..Times::default()
         };
-        let known = self.lanes.first_mut().is_some_and(|lane| lane.get_mut().timed > 0) || self.others.is_empty();
-        let lanes = if known { &mut self.lanes } else { &mut self.others };
-        let mut lanes: Vec<&mut Lane> = lanes.iter_mut().map(UnsafeCell::get_mut).collect();
-        let Some(timed) = lanes.first().map(|first| first.timed).filter(|timed| *timed > 0) else { return times };
-        let each = 1.0 / (timed as f64 * per_second);
-        times.timed = timed;
-        for lane in &lanes {
-            for (ticks, (_, call)) in lane.tasks.iter().zip(&self.tasks) {
-                times.calls[*call as usize] += *ticks as f64 * each;
+        let share = self.trial_steps as f64 / self.steps.max(1) as f64;
+        let timed = |lanes: &mut Vec<UnsafeCell<Lane>>| lanes.first_mut().map_or(0, |lane| lane.get_mut().timed);
+        let (now, before) = (timed(&mut self.lanes), if self.settled { timed(&mut self.others) } else { 0 });
+        match (now > 0, before > 0) {
+            (false, false) => {}
+            (true, false) => add(&mut times, &mut self.lanes, &self.tasks, 1.0),
+            (false, true) => add(&mut times, &mut self.others, &self.tasks, 1.0),
+            (true, true) => {
+                add(&mut times, &mut self.others, &self.tasks, share);
+                // calls and quantiles are of the steps with as many threads as now
+                times.calls.fill(0.0);
+                add(&mut times, &mut self.lanes, &self.tasks, 1.0 - share);
+                times.calls.iter_mut().for_each(|seconds| *seconds /= (1.0 - share).max(1e-12));
             }
-            times.waiting += lane.sums[part_of(Doing::Wait)] * each;
         }
-        let first = &mut lanes[0];
-        for (part, (sum, square)) in times.parts.iter_mut().zip(first.sums.iter().zip(&first.squares)) {
-            let n = timed as f64;
-            let mean = sum / n;
-            let variance = (square / n - mean * mean).max(0.0);
-            *part = Mean { mean: mean / per_second, error: (variance / n).sqrt() / per_second };
-        }
-        times.quantiles = [0.5, 0.9, 0.99].map(|q| quantile(&first.histogram[..], q) / per_second);
         times
     }
 
@@ -359,6 +360,30 @@ impl Stopwatch {
             })
             .collect()
     }
+}
+
+/// Adds what timed steps show, which stand for this share of all steps.
+fn add(times: &mut Times, lanes: &mut [UnsafeCell<Lane>], tasks: &[(u8, u32)], share: f64) {
+    let per_second = per_second();
+    let mut lanes: Vec<&mut Lane> = lanes.iter_mut().map(UnsafeCell::get_mut).collect();
+    let Some(timed) = lanes.first().map(|first| first.timed).filter(|timed| *timed > 0) else { return };
+    let each = share / (timed as f64 * per_second);
+    times.timed += timed;
+    for lane in &lanes {
+        for (ticks, (_, call)) in lane.tasks.iter().zip(tasks) {
+            times.calls[*call as usize] += *ticks as f64 * each;
+        }
+        times.waiting += lane.sums[part_of(Doing::Wait)] * each;
+    }
+    let first = &mut lanes[0];
+    for (part, (sum, square)) in times.parts.iter_mut().zip(first.sums.iter().zip(&first.squares)) {
+        let n = timed as f64;
+        let mean = sum / n;
+        let variance = (square / n - mean * mean).max(0.0);
+        part.mean += share * mean / per_second;
+        part.error = part.error.hypot(share * (variance / n).sqrt() / per_second);
+    }
+    times.quantiles = [0.5, 0.9, 0.99].map(|q| quantile(&first.histogram[..], q) / per_second);
 }
 
 /// Is told what a thread has just done, in steps that are timed. A branch that is hardly ever taken costs less than a second copy of

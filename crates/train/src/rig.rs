@@ -195,7 +195,7 @@ impl<'a> Rig<'a> {
                 // as little held ready as works (see `use_up`), and yet enough for all workers to be busy, as in training
                 let least = loader(1)?;
                 let chunk = least.report().prefetch / LEAST_CHUNKS;
-                let loader = match workers.filter(|workers| *workers > 0) {
+                let loader = match workers.filter(|n| *n > 0 && loaded.options.prefetch.is_none()) {
                     Some(workers) => {
                         drop(least);
                         loader((workers + 2) * chunk)?
