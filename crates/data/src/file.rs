@@ -221,6 +221,59 @@ fn damaged(file: &str, format: &str, error: &io::Error) -> DataError {
     DataError::Gzip { file: file.to_owned(), problem: format!("{problem}; copy or download the file again") }
 }
 
+/// Smaller files need no thought: there is little to win.
+const FAR_BYTES: u64 = 64 << 20;
+
+/// Whether a file of this length is large and not in the page cache, so that its disk has to be waited for.
+pub(crate) fn is_far(file: &File, length: u64) -> bool {
+    length >= FAR_BYTES && !is_cached(file, length)
+}
+
+/// The same open file once more, with other flags; by its number, since another may have its name by now.
+#[cfg(target_os = "linux")]
+pub(crate) fn reopen(file: &File, flags: rustix::fs::OFlags) -> Option<File> {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().read(true).custom_flags(flags.bits() as i32).open(path).ok()
+}
+
+/// Pages that are looked for in the cache; if three quarters are there, so is the file.
+#[cfg(target_os = "linux")]
+const PROBES: u64 = 32;
+
+/// Whether the page cache has most of the file; also where it does not say.
+#[cfg(target_os = "linux")]
+fn is_cached(file: &File, length: u64) -> bool {
+    use rustix::fs::{Advice, OFlags, fadvise};
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+    let Some(file) = reopen(file, OFlags::empty()) else { return true };
+    // without this, the system would fetch much around each page that is looked for; so it fetches the page alone
+    let _ = fadvise(&file, 0, None, Advice::Random);
+    let mut here = 0;
+    for probe in 0..PROBES {
+        let at = length / PROBES * probe + anywhere(length / PROBES);
+        match preadv2(&file, &mut [io::IoSliceMut::new(&mut [0])], at, ReadWriteFlags::NOWAIT) {
+            Ok(_) => here += 1,
+            Err(Errno::AGAIN) => {}
+            Err(_) => return true,
+        }
+    }
+    4 * here >= 3 * PROBES
+}
+
+/// A number below `end`, another one each time: what was looked for before is in the cache for that reason.
+#[cfg(target_os = "linux")]
+fn anywhere(end: u64) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(end) % end.max(1)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_cached(_: &File, _: u64) -> bool {
+    true
+}
+
 /// Tells the system that these bytes will be read soon, so that it fetches them meanwhile; an order that it cannot
 /// foresee would let the disk wait between blocks.
 pub(crate) fn announce(file: &File, start: u64, length: u64) {
@@ -231,4 +284,17 @@ pub(crate) fn announce(file: &File, start: u64, length: u64) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (file, start, length);
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_just_written_is_near() {
+        let file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut &file, &vec![7; 1 << 20]).unwrap();
+        assert!(is_cached(&file, 1 << 20));
+        assert!(!is_far(&file, 1 << 20));
+    }
 }

@@ -108,8 +108,8 @@ impl Stream for Blocks {
         }
         Ok(())
     }
-    fn waits(&self) -> bool {
-        self.waits
+    fn readers(&self) -> usize {
+        if self.waits { 3 } else { 0 }
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Windows {
     largest_block: usize,
     /// Blocks that are announced ahead of the one being read.
     announced: usize,
-    /// Threads that wait for the disk, and load all blocks but those that are needed at once.
+    /// Threads that wait for the disk and load all blocks, if there are any.
     readers: usize,
     on_error: OnError,
     allocator: Arc<dyn Allocator>,
@@ -73,9 +73,6 @@ const ANNOUNCED_BYTES: usize = 24 << 20;
 const LONG_ROW: usize = 64;
 const AHEAD: usize = 8;
 
-/// Enough for a disk to have two or three blocks of a megabyte to fetch while another is checked.
-const READERS: usize = 4;
-
 impl Windows {
     pub fn new(stream: Arc<dyn Stream>, positions: Range<u32>, options: &LoaderOptions) -> Result<Windows, DataError> {
         let shuffle = match options.sampling {
@@ -103,7 +100,7 @@ impl Windows {
             window_rows,
             largest_block: largest_block as usize,
             announced: (ANNOUNCED_BYTES / (largest_block as usize * stream.schema().row_bytes()).max(1)).clamp(1, 64),
-            readers: if stream.waits() { READERS } else { 0 },
+            readers: stream.readers(),
             on_error: options.on_error,
             allocator: options.allocator.clone(),
             first: (0, 0),
@@ -250,7 +247,7 @@ impl Windows {
             if let Some(all) = &open.all {
                 return Ok(all.clone());
             }
-            state = match open.begun < open.blocks.len() {
+            state = match open.begun < open.blocks.len() && self.readers == 0 {
                 true => self.load_one(state, id),
                 false => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             };

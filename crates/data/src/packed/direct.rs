@@ -13,13 +13,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::layout::{PAGE, to_line};
-use crate::memory;
 use crate::slot::FieldMut;
+use crate::{file, memory};
 
-/// Smaller files are read as usual: there is little to win.
-const SMALLEST: u64 = 64 << 20;
-/// Pages that are looked for in the cache; if three quarters are there, so is the file.
-const PROBES: u64 = 32;
 /// The disk is judged by the first part of the file that is read, of so many bytes at most.
 const TRIAL: u64 = 256 << 20;
 /// Below so many bytes a second, reads through the cache keep up with the disk.
@@ -38,7 +34,7 @@ pub(super) struct Direct {
 impl Direct {
     /// `None` where the file is small or in the cache already, or where the system has no such reads.
     pub fn of(file: &File, length: u64) -> Option<Direct> {
-        if length < SMALLEST || is_cached(file, length) {
+        if !file::is_far(file, length) {
             return None;
         }
         let fits = memory::available().is_some_and(|bytes| length <= bytes / 2);
@@ -177,42 +173,7 @@ fn read_at(file: &File, parts: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usi
 /// The same file, past the cache; by its number, since another may have its name by now.
 #[cfg(target_os = "linux")]
 fn open_again(file: &File) -> Option<File> {
-    reopen(file, rustix::fs::OFlags::DIRECT)
-}
-
-#[cfg(target_os = "linux")]
-fn reopen(file: &File, flags: rustix::fs::OFlags) -> Option<File> {
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::OpenOptionsExt;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    File::options().read(true).custom_flags(flags.bits() as i32).open(path).ok()
-}
-
-/// Whether the page cache has most of the file; also where it does not say.
-#[cfg(target_os = "linux")]
-fn is_cached(file: &File, length: u64) -> bool {
-    use rustix::fs::{Advice, OFlags, fadvise};
-    use rustix::io::{Errno, ReadWriteFlags, preadv2};
-    let Some(file) = reopen(file, OFlags::empty()) else { return true };
-    // without this, the system would fetch much around each page that is looked for; so it fetches the page alone
-    let _ = fadvise(&file, 0, None, Advice::Random);
-    let mut here = 0;
-    for probe in 0..PROBES {
-        let at = length / PROBES * probe + anywhere(length / PROBES);
-        match preadv2(&file, &mut [IoSliceMut::new(&mut [0])], at, ReadWriteFlags::NOWAIT) {
-            Ok(_) => here += 1,
-            Err(Errno::AGAIN) => {}
-            Err(_) => return true,
-        }
-    }
-    4 * here >= 3 * PROBES
-}
-
-/// A number below `end`, another one each time: what was looked for before is in the cache for that reason.
-#[cfg(target_os = "linux")]
-fn anywhere(end: u64) -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(end) % end.max(1)
+    file::reopen(file, rustix::fs::OFlags::DIRECT)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -223,11 +184,6 @@ fn read_at(_: &File, _: &mut [IoSliceMut<'_>], _: u64) -> io::Result<usize> {
 #[cfg(not(target_os = "linux"))]
 fn open_again(_: &File) -> Option<File> {
     None
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_cached(_: &File, _: u64) -> bool {
-    true
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -262,17 +218,16 @@ mod tests {
     #[test]
     fn files_that_are_small_or_in_the_cache_are_read_as_usual() {
         let file = tempfile::tempfile().unwrap();
-        file.set_len(SMALLEST - 1).unwrap();
-        assert!(Direct::of(&file, SMALLEST - 1).is_none());
+        file.set_len(1 << 21).unwrap();
+        assert!(Direct::of(&file, 1 << 21).is_none());
         std::io::Write::write_all(&mut &file, &vec![7; 1 << 20]).unwrap();
-        assert!(is_cached(&file, 1 << 20));
         // where such reads are refused, as by some systems in memory, there are none
         if let Some(direct) = Direct::open(&file) {
             let mut bytes = [0u8; 5000];
             assert!(direct.read(0, &mut [FieldMut::U8(&mut bytes)]));
             assert_eq!(bytes, [7; 5000]);
             // beyond the end the usual way has to say what is wrong
-            assert!(!direct.read(SMALLEST, &mut [FieldMut::U8(&mut bytes)]));
+            assert!(!direct.read(1 << 21, &mut [FieldMut::U8(&mut bytes)]));
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::{file, suggest};
 
 /// Read and checksummed in turn, while it is in the cache of the core.
 const PIECE: usize = 1 << 17;
+/// Enough for a disk to have two or three blocks of a megabyte to fetch while another is checked.
+const READERS: usize = 4;
 
 /// An open packed file. Every block is checked when it is read; a file that changes meanwhile is an error.
 pub struct PackedFile {
@@ -207,8 +209,8 @@ impl Stream for PackedFile {
         }
     }
 
-    fn waits(&self) -> bool {
-        self.disk.waits()
+    fn readers(&self) -> usize {
+        if self.disk.waits() { READERS } else { 0 }
     }
 
     fn announce(&self, number: usize) {

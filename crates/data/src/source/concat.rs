@@ -114,8 +114,8 @@ impl Stream for ConcatStream {
         }
     }
 
-    fn waits(&self) -> bool {
-        self.parts.iter().any(|part| part.waits())
+    fn readers(&self) -> usize {
+        self.parts.iter().map(|part| part.readers()).max().unwrap_or(0)
     }
 }
 

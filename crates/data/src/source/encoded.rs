@@ -123,6 +123,10 @@ impl Stream for Encoded {
     fn announce(&self, block: usize) {
         self.blocks.announce(block);
     }
+
+    fn readers(&self) -> usize {
+        self.blocks.readers()
+    }
 }
 
 impl Encoded {

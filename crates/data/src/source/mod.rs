@@ -92,8 +92,9 @@ pub trait Stream: Send + Sync {
     fn read(&self, block: usize, into: &mut [FieldMut<'_>]) -> Result<(), DataError>;
     /// The block will be read soon: a disk can be told.
     fn announce(&self, _block: usize) {}
-    /// Whether reading is mostly waiting for a disk: then a loader has threads for it, so that the disk has several blocks to fetch at a time.
-    fn waits(&self) -> bool {
-        false
+    /// How many threads a loader should have for nothing but [`Stream::read`], because there a disk is waited for. 0: whoever fills
+    /// batches reads too.
+    fn readers(&self) -> usize {
+        0
     }
 }

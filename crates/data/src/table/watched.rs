@@ -95,6 +95,11 @@ impl Watched {
         file::announce(&self.file, start, length);
     }
 
+    /// Whether the file is large and not in the page cache.
+    pub(super) fn is_far(&self) -> bool {
+        file::is_far(&self.file, self.len)
+    }
+
     fn check_range(&self, start: u64, length: usize) -> Result<(), DataError> {
         self.check()?;
         match start.checked_add(length as u64).is_some_and(|end| end <= self.len) {

@@ -339,7 +339,7 @@ impl Stream for SomeBlocks {
         self.stream.announce(self.blocks[block]);
     }
 
-    fn waits(&self) -> bool {
-        self.stream.waits()
+    fn readers(&self) -> usize {
+        self.stream.readers()
     }
 }

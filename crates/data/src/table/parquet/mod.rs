@@ -12,7 +12,9 @@ mod pages;
 mod types;
 
 use std::collections::HashSet;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::Length;
@@ -33,6 +35,9 @@ pub(super) const MAGIC: &[u8] = b"PAR1";
 
 /// Numbers that are decoded before they are handed on: they stay in the cache, and batches are few.
 const BATCH_VALUES: usize = 1 << 19;
+
+/// Row groups that are decoded at a time from a disk, each in memory of its own.
+const MOST_READERS: usize = 8;
 
 /// A whole file.
 pub(super) fn read(name: &str, input: Input, options: &ReadOptions) -> Result<Table, DataError> {
@@ -105,6 +110,14 @@ impl TableBlocks for ParquetBlocks {
     fn announce(&self, block: usize) {
         if let Some(piece) = self.pieces.get(block) {
             self.file.announce(piece.group);
+        }
+    }
+
+    /// Decoding takes a core and the memory of a row group, so there are no more than cores.
+    fn readers(&self) -> usize {
+        match self.file.input.is_far() {
+            true => available_parallelism().map_or(1, NonZero::get).min(MOST_READERS),
+            false => 0,
         }
     }
 

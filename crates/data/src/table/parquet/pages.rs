@@ -57,6 +57,11 @@ impl Input {
         }
     }
 
+    /// Whether a disk has to be waited for.
+    pub(super) fn is_far(&self) -> bool {
+        matches!(self, Input::File(file) if file.is_far())
+    }
+
     fn bytes(&self, start: u64, length: usize) -> io::Result<Bytes> {
         match self {
             Input::Memory(bytes) => {
