@@ -258,7 +258,7 @@ fn a_loader_that_rests_now_and_then_brings_the_same_batches() {
             let expected = epochs(&mut plain.unwrap(), 3);
             let (mut loader, mut batches, mut ended) = (resting.unwrap(), Vec::<Vec<u8>>::new(), 0);
             while ended < 3 {
-                if batches.len() % 2 == 0 {
+                if batches.len().is_multiple_of(2) {
                     loader.rest();
                 }
                 match loader.next_batch().unwrap() {
