@@ -138,7 +138,7 @@ fn epochs_into(loader: &mut Loader, batch_size: usize, count: usize, leave_every
             };
             let mut into = [FieldMut::F32(&mut x), FieldMut::U8(&mut y)];
             let Some(rows) = loader.next_or_leave(&mut into, leave).unwrap() else { break };
-            loader.show_next(&mut |_, _, _| ());
+            loader.show_next(|_, _, _| ());
             if left {
                 loader.write_left(&mut into).unwrap();
             }

@@ -18,7 +18,7 @@ impl Filler<'_> {
 
     /// Has memory asked for the batch after.
     pub fn look_ahead(&mut self, slots: &mut Slots) {
-        self.0.show_next(&mut |table, width, rows| slots.will_read(table, width, rows));
+        self.0.show_next(|table, width, rows| slots.will_read(table, width, rows));
     }
 }
 

@@ -317,7 +317,7 @@ impl Loader {
 
     /// Shows the memory that the next batch will be gathered from by [`Loader::next_into`], to somebody who can ask for it ahead: a table,
     /// the bytes of a row in it, and which rows.
-    pub fn show_next(&mut self, see: &mut dyn FnMut(&[u8], usize, &[u32])) {
+    pub fn show_next(&mut self, see: impl FnMut(&[u8], usize, &[u32])) {
         if self.direct && self.batch < self.ring.batches {
             let positions = self.ring.batch_range(self.batch);
             self.ring.supply.show(self.epoch, positions, &mut self.scratch, see);

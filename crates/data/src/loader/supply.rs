@@ -149,7 +149,7 @@ impl Supply {
         epoch: u64,
         positions: Range<u32>,
         scratch: &mut Scratch,
-        see: &mut dyn FnMut(&[u8], usize, &[u32]),
+        mut see: impl FnMut(&[u8], usize, &[u32]),
     ) {
         if let Supply::Source { source, .. } = self {
             self.draw(epoch, positions, scratch);
