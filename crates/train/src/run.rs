@@ -353,10 +353,13 @@ impl Run<'_, '_> {
         state: &mut State,
         resumed: Option<&(PathBuf, State, Tensors)>,
     ) -> Result<EpochEnd, TrainError> {
+        // what was done beside compiling, and whoever hears of its end, may take longer
+        let compiled = Instant::now();
         if let Some(fingerprint) = self.fingerprint.take() {
             state.fingerprint = fingerprint.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
         self.log.on(&Event::Ready { seconds: self.books.began.elapsed().as_secs_f64() });
+        self.books.preparing += compiled.elapsed().as_secs_f64();
         for message in fit.warnings() {
             self.log.on(&Event::Warning { message });
         }
