@@ -196,7 +196,7 @@ with pyarrow.parquet.ParquetWriter(sys.argv[1], schema, compression="snappy", us
         file.write_table(pyarrow.table([*x, y], schema=schema), row_group_size=rows)
 """
 MEMORY = {"packed": "100MB", "parquet": "150MB"}
-MODEL = ["--hidden", "16", "--batch-size", "256"]
+MODEL = ["--hidden", "8", "--batch-size", "256"]
 
 
 def larger(options):

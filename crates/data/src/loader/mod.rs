@@ -205,6 +205,8 @@ impl Loader {
         let first_chunk = epoch * batches.div_ceil(in_chunk as u64) + batch / in_chunk as u64;
         let ring = Arc::new(Ring::new(supply, &options, in_chunk, slots, first_chunk)?);
         let tuning = Tuning::new(options.workers.map(|n| n.min(MOST_WORKERS)), cores, ring.supply.is_heavy());
+        let mut scratch = Scratch::default();
+        ring.prepare(&mut scratch);
         ring.set_active(tuning.workers());
         let mut loader = Loader {
             ring,
@@ -212,7 +214,7 @@ impl Loader {
             readers: Vec::new(),
             options,
             tuning,
-            scratch: Scratch::default(),
+            scratch,
             left: Drawn::default(),
             epoch,
             batch,
@@ -400,9 +402,10 @@ impl Loader {
         self.tuning.delivered(self.waited);
     }
 
-    /// Enough threads for the number wanted now.
+    /// Enough threads for the number wanted now, and asleep those that are likely to be wanted: starting one takes as long as
+    /// many small batches.
     fn start_threads(&mut self) -> Result<(), DataError> {
-        while self.threads.len() < self.tuning.workers() {
+        while self.threads.len() < self.tuning.workers().max(self.tuning.likely_workers()) {
             let number = self.threads.len();
             let worker = self.start_thread(format!("loader-{number}"), move |ring| ring.work(number))?;
             self.threads.push(worker);

@@ -56,8 +56,7 @@ impl Ring {
         first_chunk: u64,
     ) -> Result<Ring, DataError> {
         let cell = |_| {
-            let mut slot = Slot::new(supply.schema(), options.batch_size * in_chunk, options.allocator.as_ref())?;
-            slot.touch();
+            let slot = Slot::new(supply.schema(), options.batch_size * in_chunk, options.allocator.as_ref())?;
             Ok(Cell { slot: Mutex::new(slot), published: Line(AtomicU64::new(0)), error: Mutex::new(None) })
         };
         Ok(Ring {
@@ -75,6 +74,18 @@ impl Ring {
             workers: Bed::default(),
             spare: Bed::default(),
         })
+    }
+
+    /// Gets all slots ready before anybody works: rows that are only copied are put into them, so that the first epoch begins as
+    /// every other does; for others that would take long, and their memory is touched.
+    pub fn prepare(&self, scratch: &mut Scratch) {
+        if self.supply.is_plain() {
+            while let Some(chunk) = self.claim() {
+                self.fill_and_publish(chunk, scratch);
+            }
+        } else {
+            self.cells.iter().for_each(|cell| cell.slot.lock().unwrap_or_else(PoisonError::into_inner).touch());
+        }
     }
 
     pub fn slots(&self) -> usize {
@@ -115,7 +126,7 @@ impl Ring {
 
     /// Waits until a chunk is in its slot. Meanwhile fills it, or others, where no worker does.
     pub fn await_chunk(&self, chunk: u64, scratch: &mut Scratch) -> Result<(), DataError> {
-        let here = || self.cell(chunk).published.0.load(Ordering::Acquire) == chunk + 1;
+        let here = || self.is_published(chunk);
         while !here() {
             match self.helps(chunk).then(|| self.claim()).flatten() {
                 Some(claimed) => self.fill_and_publish(claimed, scratch),
@@ -126,6 +137,10 @@ impl Ring {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    fn is_published(&self, chunk: u64) -> bool {
+        self.cell(chunk).published.0.load(Ordering::Acquire) == chunk + 1
     }
 
     /// Whether the caller's thread fills too: when nobody else would, or a core would be idle.
@@ -173,11 +188,10 @@ impl Ring {
     /// Has all workers sleep until some are active again, and waits until what they were about is done.
     pub fn rest(&self) {
         self.set_active(0);
-        let busy = |chunk: u64| self.cell(chunk).published.0.load(Ordering::Acquire) != chunk + 1;
         let (released, claimed) = (self.released.0.load(Ordering::Acquire), self.claimed.0.load(Ordering::Acquire));
         // a worker that was just waking may have claimed one more: it is not worth another look
         for chunk in released..claimed {
-            self.caller.wait_until(|| !busy(chunk) || self.stopped.load(Ordering::Acquire));
+            self.caller.wait_until(|| self.is_published(chunk) || self.stopped.load(Ordering::Acquire));
         }
     }
 

@@ -92,9 +92,18 @@ impl Tuning {
 
     /// With the caller's thread all cores; other numbers are tried later.
     fn take_all_cores(&mut self) {
-        self.now = self.candidates.iter().position(|n| *n >= self.cores - 1).unwrap_or(0).max(1);
+        self.now = self.all_cores();
         self.phase = Phase::Trying;
         self.look = FIRST_LOOK.max(self.usual_look);
+    }
+
+    fn all_cores(&self) -> usize {
+        self.candidates.iter().position(|n| *n >= self.cores - 1).unwrap_or(0).max(1)
+    }
+
+    /// How many there will be if loading turns out to be worth any.
+    pub fn likely_workers(&self) -> usize {
+        self.fixed.unwrap_or(self.candidates[self.all_cores()])
     }
 
     pub fn workers(&self) -> usize {
