@@ -4,7 +4,9 @@ use std::path::Path;
 
 use citius_data::{Dataset, Features, Images, Target, image_dataset, mnist_dir};
 use citius_graph::{Tensor, random};
-use citius_nn::{Activation, Cell, Conv2d, Linear, Module, TransformerClassifier, forecaster, mlp};
+use citius_nn::{
+    Activation, Cell, Conv2d, Depth, Linear, Module, ResNet, Stem, TransformerClassifier, forecaster, mlp,
+};
 
 use super::DATA_DIR;
 
@@ -27,6 +29,8 @@ pub enum Workload {
     Cnn,
     /// Embedding of 100 tokens, two encoder layers of width 256 with 4 heads, on 1,600 rows of 50, cross-entropy, batch 32
     Transformer,
+    /// ResNet-18 for pictures of 32×32, on 5,120 rows, cross-entropy, batch 512: for GPUs
+    Resnet,
 }
 
 impl Workload {
@@ -39,6 +43,7 @@ impl Workload {
             Workload::Gru => "gru",
             Workload::Cnn => "cnn",
             Workload::Transformer => "transformer",
+            Workload::Resnet => "resnet",
         }
     }
 
@@ -55,8 +60,13 @@ impl Workload {
                 let model = if whole { model.whole() } else { model };
                 return model.forward(&x.reshape(&[x.dims()[0], steps, inputs]));
             }
+            Workload::Resnet => {
+                let [inputs, side, _] = PICTURE;
+                let model = ResNet { inputs, outputs: 10, depth: Depth::Eighteen, stem: Stem::Cifar, width: 64 };
+                return model.forward(&x.reshape(&[x.dims()[0], inputs, side, side]));
+            }
             Workload::Cnn => {
-                let [channels, side, _] = CNN_PICTURE;
+                let [channels, side, _] = PICTURE;
                 let pictures = x.reshape(&[x.dims()[0], channels, side, side]);
                 let seen = Conv2d::new("conv", channels, 16, 3).forward(&pictures).relu();
                 return Linear::new("fc", 16 * (side - 2) * (side - 2), 10).forward(&seen.flatten(1));
@@ -71,7 +81,7 @@ impl Workload {
     pub fn rate(self) -> f64 {
         match self {
             Workload::Regress | Workload::Tabular | Workload::Mnist | Workload::Wide => 1e-3,
-            Workload::Cnn | Workload::Transformer => 1e-3,
+            Workload::Cnn | Workload::Transformer | Workload::Resnet => 1e-3,
             Workload::Gru => 1e-2,
         }
     }
@@ -81,6 +91,7 @@ impl Workload {
             Workload::Regress | Workload::Tabular | Workload::Gru | Workload::Cnn | Workload::Transformer => 32,
             Workload::Mnist => 64,
             Workload::Wide => 8192,
+            Workload::Resnet => 512,
         }
     }
 
@@ -109,11 +120,12 @@ impl Workload {
                 let x = Features::F32 { data: normal(0, 3200 * width as u64), width };
                 Dataset::new(3200, x, Target::Values { data: normal(1 << 32, 3200), width: 1 })
             }
-            Workload::Cnn => {
-                let width: usize = CNN_PICTURE.iter().product();
-                let x = (0..3200 * width as u64).map(|i| random::normal(SEED, i)).collect();
-                let y = (0..3200).map(|i| (random::uniform(SEED, 2, i) * 10.0) as i32).collect();
-                Dataset::new(3200, Features::F32 { data: x, width }, Target::Classes { data: y, classes: 10 })
+            Workload::Cnn | Workload::Resnet => {
+                let rows = if self == Workload::Cnn { 3200 } else { 5120 };
+                let width: usize = PICTURE.iter().product();
+                let x = (0..(rows * width) as u64).map(|i| random::normal(SEED, i)).collect();
+                let y = (0..rows as u64).map(|i| (random::uniform(SEED, 2, i) * 10.0) as i32).collect();
+                Dataset::new(rows, Features::F32 { data: x, width }, Target::Classes { data: y, classes: 10 })
             }
             Workload::Transformer => {
                 let below = |most: f32, stream, n: u64| {
@@ -137,7 +149,7 @@ impl Workload {
 /// Steps of a sequence, features of a step.
 const GRU_STEPS: [usize; 2] = [100, 10];
 /// Channels, height and width.
-const CNN_PICTURE: [usize; 3] = [3, 32, 32];
+const PICTURE: [usize; 3] = [3, 32, 32];
 /// Of a sequence.
 const TOKENS: usize = 50;
 
