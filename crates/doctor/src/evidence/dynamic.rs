@@ -82,6 +82,8 @@ pub struct Layer {
     /// Norm of an update by that of the weights, over the first steps, and over the last.
     pub update: f64,
     pub late_update: f64,
+    /// The largest that the mean over some steps came to: a schedule may begin and end with small ones.
+    pub most_update: f64,
     /// Norm of the weights at the start and at the end.
     pub weight: f64,
     pub late_weight: f64,
