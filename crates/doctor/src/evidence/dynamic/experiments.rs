@@ -1,6 +1,6 @@
 //! Small experiments beside the runs: each asks one question of the network, on chosen batches.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_cpu::{Flow, Outputs};
 use citius_data::Target;
@@ -8,6 +8,7 @@ use citius_nn::{Adam, OptimizerConfig, ScheduleConfig};
 use citius_train::{Lab, Settings, TrainError};
 
 use super::{Batches, Subject, median};
+use crate::clock::Clock;
 use crate::score::{Judge, constant_loss};
 
 /// Can the network learn one batch by heart?
@@ -75,7 +76,7 @@ pub fn overfit(subject: &Subject, budget: Duration) -> Result<Option<Overfit>, T
     let mut lab = Lab::new(&plain, &batch, OVERFIT_STEPS as usize, cpu, &mut |_| {})?;
     let (mut first, mut last) = (f64::NAN, f64::INFINITY);
     let loss = lab.output("loss").unwrap_or(0);
-    let started = Instant::now();
+    let clock = Clock::start();
     let mut feed = |_: u64, slot: &mut [i32]| slot.iter_mut().zip(0..).for_each(|(to, row)| *to = row);
     let mut see = |step: u64, outputs: &Outputs| {
         let value = outputs.scalar(loss) as f64;
@@ -85,7 +86,7 @@ pub fn overfit(subject: &Subject, budget: Duration) -> Result<Option<Overfit>, T
         if value.is_finite() {
             last = last.min(value);
         }
-        let over = !value.is_finite() || (step > 60 && started.elapsed() > budget);
+        let over = !value.is_finite() || (step > 60 && clock.elapsed() > budget);
         if over { Flow::Stop } else { Flow::Continue }
     };
     let steps = lab.run(OVERFIT_STEPS, &mut feed, &mut see)?;
@@ -106,12 +107,12 @@ pub fn noise(subject: &Subject, budget: Duration) -> Result<Option<Noise>, Train
         let mut lab = Lab::new(&still, train, 1, cpu, &mut |_| {})?;
         let at = lab.output("grad_norm").unwrap_or(0);
         let mut rows = Batches::new(train.rows, size, settings.seed);
-        let started = Instant::now();
+        let clock = Clock::start();
         let (mut sum, mut count) = (0.0, 0.0);
         let mut see = |_: u64, outputs: &Outputs| {
             sum += (outputs.scalar(at) as f64).powi(2);
             count += 1.0;
-            if count >= 4.0 && started.elapsed() > budget / 2 { Flow::Stop } else { Flow::Continue }
+            if count >= 4.0 && clock.elapsed() > budget / 2 { Flow::Stop } else { Flow::Continue }
         };
         let steps = if size == small { 64 } else { 16 };
         lab.run(steps, &mut |step, slot| rows.fill(step, slot), &mut see)?;
@@ -160,9 +161,9 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
         let mut lab = Lab::new(&plain, own, 1000, cpu, &mut |_| {})?;
         let mut rows = Batches::new(own.rows, lab.batch(), settings.seed);
         let steps = (own.rows / lab.batch().max(1) * PASSES) as u64;
-        let started = Instant::now();
+        let clock = Clock::start();
         let mut see = |step: u64, _: &Outputs| {
-            if step > 60 && started.elapsed() > budget { Flow::Stop } else { Flow::Continue }
+            if step > 60 && clock.elapsed() > budget { Flow::Stop } else { Flow::Continue }
         };
         lab.run(steps, &mut |step, slot| rows.fill(step, slot), &mut see)?;
         let outputs = lab.predict(&other.features, false)?;
