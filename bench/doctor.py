@@ -3,11 +3,13 @@
 
     python3 bench/doctor.py target/release/citius [--faults 501] [--clean 601-620] [--only faults|clean|CAUSE,…] [--minutes N] [--out DIR]
     python3 bench/doctor.py --sum --out DIR
+    python3 bench/doctor.py target/release/citius --articles [--all-in FILE]
 
 Each piece is a process of its own: the faults of one cause with one seed, or the clean programs with one seed. What it prints is kept in
 DIR, one file a piece, and a piece that is there already is not run again: after an interruption, or after `--minutes`, the same command
 goes on. In the end the pieces are added up and the table of bench/DOCTOR.md is printed. `--sum` only adds up. `--all-in FILE` writes all
-of what was printed into one file. Needs Python's standard library.
+of what was printed into one file. `--articles` has the articles' programs mended instead, and prints their table; run it from the root of
+the repository. Needs Python's standard library.
 """
 import argparse
 import json
@@ -108,6 +110,32 @@ def table(args):
             out.writelines(open(os.path.join(args.out, name)).read() for name in names)
 
 
+def articles(args):
+    """Each program as the article has it: what is told first, and seconds to the target before and after what `--apply` writes."""
+    folder = os.path.join("examples", "articles")
+    names = sorted(name[:-5] for name in os.listdir(folder) if name.endswith(".toml"))
+    everything = ""
+    print("| program | told first | before → after |\n|---|---|---|")
+    for name in names:
+        if name.endswith(("-mended", ".fixed")):
+            continue
+        path = os.path.join(folder, name)
+        command = [args.citius, "doctor", "--config", path + ".toml", "--apply", "--threads", "1"]
+        text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        lines = [line.strip() for line in text.splitlines()]
+        told = next((line.split(": ")[1] for line in lines if line.startswith(("fault: ", "warning: "))), "nothing")
+        change = next((line for line in lines if line.startswith("before → after")), None)
+        tried = next((line for line in lines if line.startswith("trial")), "nothing tried")
+        change = change.removeprefix("before → after").strip() if change else "not applied: " + tried.removeprefix("trial").strip()
+        print(f"| {name} | {told} | {change} |", flush=True)
+        everything += f"##### {name}\n{text}"
+        if os.path.exists(path + ".fixed.toml"):
+            os.remove(path + ".fixed.toml")
+    if args.all_in:
+        with open(args.all_in, "w") as out:
+            out.write(everything)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("citius", nargs="?", default="target/release/citius")
@@ -118,7 +146,10 @@ def main():
     parser.add_argument("--out", default="target/doctor", help="where pieces are kept")
     parser.add_argument("--sum", action="store_true", help="run nothing, add up what is there")
     parser.add_argument("--all-in", help="file to write all output into")
+    parser.add_argument("--articles", action="store_true", help="the articles' programs instead")
     args = parser.parse_args()
+    if args.articles:
+        return articles(args)
     os.makedirs(args.out, exist_ok=True)
     if not args.sum:
         started = time.time()
