@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use citius_cpu::{Flow, Outputs};
 use citius_data::Target;
-use citius_nn::{Adam, OptimizerConfig, ScheduleConfig};
+use citius_nn::{Adam, Network, OptimizerConfig, ScheduleConfig};
 use citius_train::{Lab, Settings, TrainError};
 
 use super::{Batches, Subject, median};
@@ -144,7 +144,12 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
         train.select(&rows.map(|(_, row)| row as u32).collect::<Vec<_>>())
     };
     let halves = [half(0), half(1)];
+    // one that is too small contradicts what it cannot learn
+    let small =
+        settings.network == Network::Mlp && (settings.hidden.len() < 2 || settings.hidden.iter().any(|h| *h < 32));
+    let hidden = if small { vec![64, 64] } else { settings.hidden.clone() };
     let plain = Settings {
+        hidden,
         batch_size: 32,
         dropout: 0.0,
         optimizer: OptimizerConfig::Adam(Adam::default()),
