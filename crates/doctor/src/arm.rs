@@ -1,11 +1,12 @@
 //! One arm of a comparison: a training from a seed, judged on the way, without probes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_cpu::{Flow, Options, Outputs};
 use citius_data::Dataset;
 use citius_train::{Lab, Settings, TrainError};
 
+use crate::clock::Clock;
 use crate::evidence::dynamic::{Batches, Point};
 use crate::score::{Judge, Score};
 
@@ -73,9 +74,9 @@ impl Arm<'_> {
         let unseen = self.validation.map_or(0, |v| v.rows);
         let mut curve = Curve { wanted: self.steps, unseen, ..Curve::default() };
         curve.points.push(judge.point(&mut lab, 0, average)?);
-        let started = Instant::now();
+        let clock = Clock::start();
         let mut next = 1;
-        while curve.steps < self.steps && !curve.diverged && started.elapsed() < self.within {
+        while curve.steps < self.steps && !curve.diverged && clock.elapsed() < self.within {
             let mut fine = true;
             let mut see = |_: u64, outputs: &Outputs| {
                 fine = outputs.scalar(loss).is_finite() && outputs.scalar(norm).is_finite();

@@ -12,6 +12,7 @@
 //! what_if.rs    what another setting would have come to
 //! watch.rs      the short check in every run
 //! trials.rs     fixes tried against a control
+//! clock.rs      time, beside other work
 //! apply.rs      the mended configuration, written
 //! report.rs     an examination as text and as JSON
 //! ```
@@ -24,6 +25,7 @@ mod apply;
 mod arm;
 pub mod causes;
 pub mod checks;
+mod clock;
 pub mod evidence;
 mod examine;
 mod finding;

@@ -5,12 +5,13 @@
 //! error. An error that both pass on their way to a better one tells nothing. The rule is one for control, treatment and random change.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_train::{Device, Problem, Settings, StepCost, Wishes, choose, step_costs};
 use serde::Serialize;
 
 use crate::arm::{Arm, Curve, Dense};
+use crate::clock::Clock;
 use crate::evidence::dynamic::{Point, median};
 use crate::examine::Examination;
 use crate::finding::{Fix, Severity};
@@ -79,8 +80,7 @@ impl Verdict {
 /// Tries the fixes of findings that ask for something to be done, the likeliest first, as long as the budget lasts. What is not tried
 /// says why.
 pub fn try_fixes(examination: &mut Examination, budget: Duration, cpu: citius_cpu::Options) {
-    let until = Instant::now() + budget;
-    let mut bench = Bench::of(examination, until, cpu);
+    let mut bench = Bench::of(examination, budget, cpu);
     let mut number = 0;
     for finding in examination.findings.iter_mut().filter(|finding| finding.severity > Severity::Note) {
         let Some(fix) = finding.fix.as_ref().filter(|fix| !fix.changes.is_empty()) else { continue };
@@ -108,7 +108,7 @@ pub fn try_again(
     budget: Duration,
     cpu: citius_cpu::Options,
 ) -> Result<Trial, String> {
-    Bench::of(examination, Instant::now() + budget, cpu)?.trial(fix, FRESH_SEED, FRESH_SEED)
+    Bench::of(examination, budget, cpu)?.trial(fix, FRESH_SEED, FRESH_SEED)
 }
 
 /// Where trials are made.
@@ -120,7 +120,8 @@ struct Bench {
     /// Where its steps are timed; what they come to is the same everywhere, and is found on the processor.
     device: Device,
     cpu: citius_cpu::Options,
-    until: Instant,
+    clock: Clock,
+    budget: Duration,
     /// By first seed: the control is the same for all fixes.
     known: Option<(u64, Vec<Curve>)>,
 }
@@ -135,7 +136,7 @@ struct Candidate {
 const NO_TIME: &str = "there was no time left; a longer --budget has some";
 
 impl Bench {
-    fn of(examination: &Examination, until: Instant, cpu: citius_cpu::Options) -> Result<Bench, String> {
+    fn of(examination: &Examination, budget: Duration, cpu: citius_cpu::Options) -> Result<Bench, String> {
         let evidence = &examination.evidence;
         if let Some(why) = &evidence.cannot_start {
             return Err(format!("there is nothing to compare it with, the training cannot start: {why}"));
@@ -147,7 +148,16 @@ impl Bench {
         let steps = dynamic.runs.iter().map(|run| run.steps).max().unwrap_or(0).max(120);
         let control = Candidate { settings: settings.clone(), problem: problem.clone() };
         let device = evidence.device();
-        Ok(Bench { wishes: evidence.wishes.clone(), control, steps, device, cpu, until, known: None })
+        Ok(Bench {
+            wishes: evidence.wishes.clone(),
+            control,
+            steps,
+            device,
+            cpu,
+            clock: Clock::start(),
+            budget,
+            known: None,
+        })
     }
 
     fn trial(&mut self, fix: &Fix, number: u64, seed: u64) -> Result<Trial, String> {
@@ -251,7 +261,7 @@ impl Bench {
         let planned = settings.updates(problem.train.rows(), settings.epochs).max(1) as u64;
         let mut curves = Vec::new();
         for seed in seed..seed + SEEDS {
-            let within = self.until.saturating_duration_since(Instant::now());
+            let within = self.clock.left(self.budget);
             if within.is_zero() {
                 return Err(NO_TIME.to_owned());
             }

@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_cpu::Options;
 use citius_data::Dataset;
 use citius_train::{Problem, Settings};
 
 use crate::arm::{Arm, Dense, LOST, end, lost};
+use crate::clock::Clock;
 use crate::evidence::Dynamic;
 use crate::evidence::dynamic::{Point, median};
 
@@ -23,7 +24,8 @@ pub struct WhatIf {
     planned: u64,
     control: Vec<Control>,
     steps: u64,
-    until: Instant,
+    clock: Clock,
+    time: Duration,
     known: RefCell<Vec<(Settings, u64, Option<Answer>)>>,
 }
 
@@ -77,7 +79,8 @@ impl WhatIf {
             sampled,
             cpu,
             steps: steps.max(120).min(dynamic.planned.max(1)),
-            until: Instant::now() + time,
+            clock: Clock::start(),
+            time,
             known: RefCell::default(),
         }
     }
@@ -106,7 +109,7 @@ impl WhatIf {
         let mut pairs = Vec::new();
         for Control { seed, points, seconds, share } in &self.control {
             let steps = ((steps as f64 * share) as u64).max(1);
-            let left = self.until.saturating_duration_since(Instant::now());
+            let left = self.clock.left(self.time);
             // half an answer is none
             if left.as_secs_f64() < seconds * steps as f64 * 0.5 {
                 return None;

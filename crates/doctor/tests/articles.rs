@@ -36,6 +36,11 @@ fn article_2_unscaled() {
 }
 
 #[test]
+fn article_2_features() {
+    broken_and_mended("2-features", &["unscaled-features"]);
+}
+
+#[test]
 fn article_2_relation() {
     broken_and_mended("2-relation", &["unscaled-features", "unscaled-target"]);
 }
@@ -81,7 +86,7 @@ fn article_5_exploding_transformer() {
 fn every_configuration_reads() {
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let configurations: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
-    assert_eq!(configurations.len(), 18);
+    assert_eq!(configurations.len(), 20);
     for path in configurations {
         Wishes::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }

@@ -22,7 +22,8 @@ impl Check for ClassImbalance {
     }
 
     fn explains(&self) -> &'static [&'static str] {
-        &["too-small", "batch-too-small"]
+        // what is rare is learned late: more epochs help it too, and weights sooner
+        &["too-small", "batch-too-small", "too-few-epochs"]
     }
 
     fn find(&self, e: &Evidence) -> Option<Finding> {

@@ -16,7 +16,7 @@ impl Check for LabelNoise {
     }
 
     fn threshold(&self) -> &'static str {
-        "More than 10% of rows are contradicted with a clear voice by networks that have not seen them; classes that overlap leave 3 to 8%."
+        "More than 10% of rows are given to another class by networks that have not seen them, as surely as that class's own rows: sound labels leave up to 5%, and of wrong ones two thirds are found."
     }
 
     fn explains(&self) -> &'static [&'static str] {
@@ -34,8 +34,10 @@ impl Check for LabelNoise {
         if wrong < 0.1 || learned > 0.9 {
             return None;
         }
-        let what =
-            format!("about {:.0}% of the labels contradict what the other rows say with a clear voice", wrong * 100.0);
+        let what = format!(
+            "about {:.0}% of the labels contradict what the other rows say, as surely as those say anything",
+            wrong * 100.0
+        );
         let finding = Finding::new("label-noise", Severity::Warning, what).sure(0.75);
         let finding =
             finding.because("share of contradicted labels", wrong).because("best error on training rows", learned);

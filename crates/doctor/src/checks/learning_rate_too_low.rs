@@ -21,7 +21,7 @@ impl Check for LearningRateTooLow {
     }
 
     fn threshold(&self) -> &'static str {
-        "Updates are below 1/3000 of the weights, and ten or a hundred times the rate leaves less than 2/3 of the error in as many steps."
+        "Updates are never above 1/3000 of the weights, also where the schedule has its largest rate, and ten or a hundred times the rate leaves less than 2/3 of the error in as many steps."
     }
 
     fn explains(&self) -> &'static [&'static str] {
@@ -41,7 +41,7 @@ impl Check for LearningRateTooLow {
         if d.runs.iter().any(|run| run.diverged.is_some()) {
             return None;
         }
-        let typical = d.median(|run| median(run.layers.iter().map(|l| l.update.max(l.late_update)).collect()));
+        let typical = d.median(|run| median(run.layers.iter().map(|l| l.most_update).collect()));
         let error = d.median(|run| end(&run.points, |p| p.train.error));
         // plain gradient descent may lack momentum rather than rate
         let plain = matches!(&s.optimizer, OptimizerConfig::Sgd(sgd) if sgd.momentum < 0.1);

@@ -6,7 +6,7 @@
 mod experiments;
 mod probes;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_cpu::{Flow, Options, Outputs};
 use citius_data::{Dataset, Order};
@@ -15,6 +15,7 @@ use citius_train::{Lab, Settings, TrainError};
 pub use experiments::{Along, Gap, Noise, Overfit};
 pub use probes::Unit;
 
+use crate::clock::Clock;
 use crate::score::{Judge, Score};
 use probes::{Places, Probes};
 
@@ -82,6 +83,8 @@ pub struct Layer {
     /// Norm of an update by that of the weights, over the first steps, and over the last.
     pub update: f64,
     pub late_update: f64,
+    /// The largest that the mean over some steps came to: a schedule may begin and end with small ones.
+    pub most_update: f64,
     /// Norm of the weights at the start and at the end.
     pub weight: f64,
     pub late_weight: f64,
@@ -151,7 +154,7 @@ impl Observed {
     fn of(subject: &Subject, seed: u64, planned: u64, budget: Duration) -> Result<Observed, TrainError> {
         let Subject { train, validation, cpu, .. } = *subject;
         let settings = Settings { seed, ..subject.settings.clone() };
-        let started = Instant::now();
+        let clock = Clock::start();
         let mut probes = Probes::default();
         let mut lab = Lab::new(&settings, train, planned as usize, cpu, &mut |forward| probes.record(forward))?;
         let places = Places::of(&lab, &probes);
@@ -160,13 +163,13 @@ impl Observed {
         let judge = Judge::new(train, validation);
         let average = settings.average.is_some() || settings.swa.is_some();
         run.points.push(judge.point(&mut lab, 0, average)?);
-        let judging = started.elapsed();
+        let judging = clock.seconds();
         // a point costs what it costs: fewer of them where that is much
-        let points = ((budget.as_secs_f64() * 0.4 / judging.as_secs_f64().max(1e-6)) as u64).clamp(3, POINTS);
+        let points = ((budget.as_secs_f64() * 0.4 / judging.max(1e-6)) as u64).clamp(3, POINTS);
         let mut next = 1;
         let mut training = 0.0;
         while run.steps < planned.min(MOST) && run.diverged.is_none() {
-            if run.steps >= LEAST && started.elapsed() >= budget {
+            if run.steps >= LEAST && clock.elapsed() >= budget {
                 break;
             }
             // the first point soon, to learn how long steps take
@@ -174,8 +177,7 @@ impl Observed {
                 0 => LEAST.min(planned),
                 _ => {
                     let step = training / run.steps as f64;
-                    let left = (budget.as_secs_f64() - started.elapsed().as_secs_f64()).max(0.0);
-                    ((left / step) as u64 + run.steps).min(planned.min(MOST))
+                    ((clock.left(budget).as_secs_f64() / step) as u64 + run.steps).min(planned.min(MOST))
                 }
             };
             let chunk = match run.steps {
@@ -187,9 +189,9 @@ impl Observed {
             if chunk >= ALIVE {
                 places.forget_units(&mut lab);
             }
-            let began = Instant::now();
+            let walking = Clock::start();
             let taken = run.walk(&mut lab, &places, &mut rows, chunk)?;
-            training += began.elapsed().as_secs_f64();
+            training += walking.seconds();
             run.steps += taken;
             next += 1;
             if taken == 0 {

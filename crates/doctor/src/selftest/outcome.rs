@@ -203,6 +203,28 @@ impl Outcome {
         told && self.hold().at_least(0.9) && self.random_confirmed().at_most(0.05)
     }
 
+    /// What shares are made of: those of several self-tests can be added up. `told` and `right` of moderate and severe faults alone.
+    fn counts(&self) -> Value {
+        let counted = || self.seen.iter().filter(|s| s.level() >= Some(Level::Moderate));
+        let right = |s: &Seen| s.findings.iter().filter(|cause| s.names(cause)).count();
+        json!({
+            "cases": counted().count(),
+            "found": counted().filter(|s| s.found()).count(),
+            "first": counted().filter(|s| s.first()).count(),
+            "told": counted().map(|s| s.findings.len()).sum::<usize>(),
+            "right": counted().map(right).sum::<usize>(),
+            "clean": self.clean(),
+            "alarms": self.false_alarms(),
+            "trials": self.confirmed().of,
+            "confirmed": self.confirmed().n,
+            "tried_again": self.hold().of,
+            "hold": self.hold().n,
+            "random_changes": self.random_confirmed().of,
+            "random_confirmed": self.random_confirmed().n,
+            "broken": self.seen.iter().filter(|s| s.problem.is_some()).count(),
+        })
+    }
+
     pub fn json(&self) -> Value {
         let all = self.counted();
         let held_out = self.shares(|s| s.held_out() && s.level() >= Some(Level::Moderate));
@@ -219,6 +241,7 @@ impl Outcome {
             "tried_again": self.hold().of,
             "random_confirmed": self.random_confirmed().share(),
             "random_changes": self.random_confirmed().of,
+            "counts": self.counts(),
             "held_out": { "cases": held_out.cases, "recall": held_out.recall, "precision": held_out.precision, "first": held_out.first },
         })
     }

@@ -1,13 +1,14 @@
 //! Small experiments beside the runs: each asks one question of the network, on chosen batches.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use citius_cpu::{Flow, Outputs};
 use citius_data::Target;
-use citius_nn::{Adam, OptimizerConfig, ScheduleConfig};
+use citius_nn::{Adam, Network, OptimizerConfig, ScheduleConfig};
 use citius_train::{Lab, Settings, TrainError};
 
 use super::{Batches, Subject, median};
+use crate::clock::Clock;
 use crate::score::{Judge, constant_loss};
 
 /// Can the network learn one batch by heart?
@@ -75,7 +76,7 @@ pub fn overfit(subject: &Subject, budget: Duration) -> Result<Option<Overfit>, T
     let mut lab = Lab::new(&plain, &batch, OVERFIT_STEPS as usize, cpu, &mut |_| {})?;
     let (mut first, mut last) = (f64::NAN, f64::INFINITY);
     let loss = lab.output("loss").unwrap_or(0);
-    let started = Instant::now();
+    let clock = Clock::start();
     let mut feed = |_: u64, slot: &mut [i32]| slot.iter_mut().zip(0..).for_each(|(to, row)| *to = row);
     let mut see = |step: u64, outputs: &Outputs| {
         let value = outputs.scalar(loss) as f64;
@@ -85,7 +86,7 @@ pub fn overfit(subject: &Subject, budget: Duration) -> Result<Option<Overfit>, T
         if value.is_finite() {
             last = last.min(value);
         }
-        let over = !value.is_finite() || (step > 60 && started.elapsed() > budget);
+        let over = !value.is_finite() || (step > 60 && clock.elapsed() > budget);
         if over { Flow::Stop } else { Flow::Continue }
     };
     let steps = lab.run(OVERFIT_STEPS, &mut feed, &mut see)?;
@@ -106,12 +107,12 @@ pub fn noise(subject: &Subject, budget: Duration) -> Result<Option<Noise>, Train
         let mut lab = Lab::new(&still, train, 1, cpu, &mut |_| {})?;
         let at = lab.output("grad_norm").unwrap_or(0);
         let mut rows = Batches::new(train.rows, size, settings.seed);
-        let started = Instant::now();
+        let clock = Clock::start();
         let (mut sum, mut count) = (0.0, 0.0);
         let mut see = |_: u64, outputs: &Outputs| {
             sum += (outputs.scalar(at) as f64).powi(2);
             count += 1.0;
-            if count >= 4.0 && started.elapsed() > budget / 2 { Flow::Stop } else { Flow::Continue }
+            if count >= 4.0 && clock.elapsed() > budget / 2 { Flow::Stop } else { Flow::Continue }
         };
         let steps = if size == small { 64 } else { 16 };
         lab.run(steps, &mut |step, slot| rows.fill(step, slot), &mut see)?;
@@ -129,8 +130,8 @@ pub fn noise(subject: &Subject, budget: Duration) -> Result<Option<Noise>, Train
 const ASKED: usize = 2000;
 const PASSES: usize = 15;
 
-/// Share of rows whose class a network that has not seen them contradicts with a clear voice: two halves, each judged by a network trained on
-/// the other. Classes that overlap make it unsure; wrong labels make it contradict. Three classes and more: two leave no middle.
+/// Share of rows whose class a network that has not seen them contradicts: two halves, each judged by a network trained on the other. Three
+/// classes and more: two leave no middle.
 pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, TrainError> {
     let Subject { settings, train, cpu, .. } = *subject;
     let Target::Classes { classes: classes @ 3.., .. } = train.target else { return Ok(None) };
@@ -143,7 +144,12 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
         train.select(&rows.map(|(_, row)| row as u32).collect::<Vec<_>>())
     };
     let halves = [half(0), half(1)];
+    // one that is too small contradicts what it cannot learn
+    let small =
+        settings.network == Network::Mlp && (settings.hidden.len() < 2 || settings.hidden.iter().any(|h| *h < 32));
+    let hidden = if small { vec![64, 64] } else { settings.hidden.clone() };
     let plain = Settings {
+        hidden,
         batch_size: 32,
         dropout: 0.0,
         optimizer: OptimizerConfig::Adam(Adam::default()),
@@ -160,23 +166,45 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
         let mut lab = Lab::new(&plain, own, 1000, cpu, &mut |_| {})?;
         let mut rows = Batches::new(own.rows, lab.batch(), settings.seed);
         let steps = (own.rows / lab.batch().max(1) * PASSES) as u64;
-        let started = Instant::now();
+        let clock = Clock::start();
         let mut see = |step: u64, _: &Outputs| {
-            if step > 60 && started.elapsed() > budget { Flow::Stop } else { Flow::Continue }
+            if step > 60 && clock.elapsed() > budget { Flow::Stop } else { Flow::Continue }
         };
         lab.run(steps, &mut |step, slot| rows.fill(step, slot), &mut see)?;
         let outputs = lab.predict(&other.features, false)?;
         let Target::Classes { data, .. } = &other.target else { return Ok(None) };
-        for (logits, class) in outputs.chunks_exact(classes).zip(data) {
-            let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let sum: f32 = logits.iter().map(|l| (l - most).exp()).sum();
-            let own = (logits[*class as usize] - most).exp() / sum;
-            all += 1;
-            let top = 1.0 / sum;
-            against += usize::from(top > 0.5 && own < 0.35 * top);
-        }
+        against += surely_others(&outputs, data, classes);
+        all += other.rows;
     }
     Ok((all > 0).then(|| against as f64 / all as f64))
+}
+
+/// Rows that are given to another class at least as surely as the rows of that class are on average: confident learning (Northcutt et al.,
+/// 2021), and more surely than not, as one that has learned little is sure of nothing. A network that errs on rows it has not seen is less sure of
+/// them than usual; one that learned from wrong labels is less sure of all, and finds wrong ones no harder than others.
+fn surely_others(logits: &[f32], labels: &[i32], classes: usize) -> usize {
+    let shares: Vec<Vec<f32>> = logits.chunks_exact(classes).map(softmax).collect();
+    let (mut sure, mut rows) = (vec![0.0; classes], vec![0.0; classes]);
+    for (shares, label) in shares.iter().zip(labels) {
+        sure[*label as usize] += shares[*label as usize];
+        rows[*label as usize] += 1.0;
+    }
+    let usual: Vec<f32> = sure.iter().zip(&rows).map(|(sure, rows)| (sure / rows).max(0.5)).collect();
+    let given = |shares: &Vec<f32>| {
+        let surely = (0..classes).filter(|class| shares[*class] >= usual[*class]);
+        surely.max_by(|a, b| shares[*a].total_cmp(&shares[*b]))
+    };
+    shares
+        .iter()
+        .zip(labels)
+        .filter(|(shares, label)| given(shares).is_some_and(|class| class != **label as usize))
+        .count()
+}
+
+fn softmax(logits: &[f32]) -> Vec<f32> {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f32 = logits.iter().map(|l| (l - most).exp()).sum();
+    logits.iter().map(|l| (l - most).exp() / sum).collect()
 }
 
 /// With weights as they are after some steps: batch norm has seen some batches, and dropout has its say.
@@ -234,4 +262,31 @@ fn twice(subject: &Subject, factor: f64) -> Result<(f64, f64, usize), TrainError
     let worse = worse / moved.max(1) as f64;
     let ratios = pairs.iter().map(|(before, after)| if after.is_finite() { after / before } else { f64::INFINITY });
     Ok((worse, median(ratios.collect()), moved))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Logits that give one class such a share, and the other two the rest.
+    fn row(class: usize, share: f32) -> Vec<f32> {
+        let mut logits = vec![((1.0 - share) / 2.0).ln(); 3];
+        logits[class] = share.ln();
+        logits
+    }
+
+    #[test]
+    fn a_row_is_contradicted_as_surely_as_others_are_known_or_not_at_all() {
+        let rows = |of: &[(usize, f32)]| of.iter().flat_map(|(class, share)| row(*class, *share)).collect::<Vec<_>>();
+        let labels = [0, 0, 1, 1, 2, 0];
+        // sure of what it knows, and less sure where it errs: the last row looks like a 2
+        let errs = rows(&[(0, 0.99), (0, 0.98), (1, 0.99), (1, 0.97), (2, 0.99), (2, 0.7)]);
+        assert_eq!(surely_others(&errs, &labels, 3), 0);
+        // no surer of any row than of that one
+        let wrong = rows(&[(0, 0.65), (0, 0.7), (1, 0.6), (1, 0.7), (2, 0.7), (2, 0.7)]);
+        assert_eq!(surely_others(&wrong, &labels, 3), 1);
+        // sure of nothing
+        let little = rows(&[(0, 0.4), (0, 0.35), (1, 0.4), (2, 0.4), (2, 0.4), (2, 0.4)]);
+        assert_eq!(surely_others(&little, &labels, 3), 0);
+    }
 }

@@ -137,10 +137,8 @@ impl Places {
     /// Adds up what a step gave; sums become means in `finish`.
     pub fn see(&self, outputs: &Outputs, early: bool, run: &mut Observed) {
         // means over the last steps forget what is a hundred steps old
-        let forget = 0.05;
-        let move_to = |mean: &mut f64, value: f64, first: bool| {
-            *mean = if first { value } else { *mean + forget * (value - *mean) };
-        };
+        let forget = 0.05f64.max(1.0 / run.losses.len() as f64);
+        let move_to = |mean: &mut f64, value: f64| *mean += forget * (value - *mean);
         let first = run.losses.len() == 1;
         for ((_, pieces), layer) in self.layers.iter().zip(&mut run.layers) {
             let sum = |which: usize| pieces.iter().map(|at| outputs.scalar(at[which]) as f64).sum::<f64>();
@@ -150,13 +148,15 @@ impl Places {
                 layer.weight = weight;
             }
             layer.late_weight = weight;
-            move_to(&mut layer.late_grad, grad, first);
-            move_to(&mut layer.late_update, ratio, first);
+            move_to(&mut layer.late_grad, grad);
+            move_to(&mut layer.late_update, ratio);
             if early {
                 let n = run.losses.len() as f64;
                 layer.grad += (grad - layer.grad) / n;
                 layer.update += (ratio - layer.update) / n;
             }
+            // a mean of fewer steps is led by the first, which may be like no other
+            layer.most_update = if early { layer.late_update } else { layer.most_update.max(layer.late_update) };
         }
         if run.units.is_empty() {
             run.units = vec![Unit::default(); self.units.len()];
@@ -164,8 +164,8 @@ impl Places {
         for (places, unit) in self.units.iter().zip(&mut run.units) {
             let [mean, square, limit] = places.map(|at| at.map_or(0.0, |at| outputs.scalar(at) as f64));
             let spread = (square - mean * mean).max(0.0).sqrt();
-            move_to(&mut unit.late_spread, spread, first);
-            move_to(&mut unit.late_limit, limit, first);
+            move_to(&mut unit.late_spread, spread);
+            move_to(&mut unit.late_limit, limit);
             if early {
                 let n = run.losses.len() as f64;
                 unit.spread += (spread - unit.spread) / n;
