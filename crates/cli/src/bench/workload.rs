@@ -29,6 +29,8 @@ pub enum Workload {
     Cnn,
     /// Embedding of 100 tokens, two encoder layers of width 256 with 4 heads, on 1,600 rows of 50, cross-entropy, batch 32
     Transformer,
+    /// The same without dropout, as `jax_bench.py` has it; `torch_bench.py` drops a tenth
+    TransformerPlain,
     /// ResNet-18 for pictures of 32×32, on 5,120 rows, cross-entropy, batch 512: for GPUs
     Resnet,
 }
@@ -43,6 +45,7 @@ impl Workload {
             Workload::Gru => "gru",
             Workload::Cnn => "cnn",
             Workload::Transformer => "transformer",
+            Workload::TransformerPlain => "transformer-plain",
             Workload::Resnet => "resnet",
         }
     }
@@ -73,6 +76,9 @@ impl Workload {
             }
             // PyTorch's defaults, as the peer's
             Workload::Transformer => return TransformerClassifier::default().forward(x),
+            Workload::TransformerPlain => {
+                return TransformerClassifier { dropout: 0.0, ..TransformerClassifier::default() }.forward(x);
+            }
         };
         let model = mlp(sizes, Activation::Relu, 0.0);
         if whole { model.whole() } else { model }.forward(x)
@@ -81,14 +87,15 @@ impl Workload {
     pub fn rate(self) -> f64 {
         match self {
             Workload::Regress | Workload::Tabular | Workload::Mnist | Workload::Wide => 1e-3,
-            Workload::Cnn | Workload::Transformer | Workload::Resnet => 1e-3,
+            Workload::Cnn | Workload::Transformer | Workload::TransformerPlain | Workload::Resnet => 1e-3,
             Workload::Gru => 1e-2,
         }
     }
 
     pub fn batch(self) -> usize {
         match self {
-            Workload::Regress | Workload::Tabular | Workload::Gru | Workload::Cnn | Workload::Transformer => 32,
+            Workload::Regress | Workload::Tabular | Workload::Gru | Workload::Cnn => 32,
+            Workload::Transformer | Workload::TransformerPlain => 32,
             Workload::Mnist => 64,
             Workload::Wide => 8192,
             Workload::Resnet => 512,
@@ -127,7 +134,7 @@ impl Workload {
                 let y = (0..rows as u64).map(|i| (random::uniform(SEED, 2, i) * 10.0) as i32).collect();
                 Dataset::new(rows, Features::F32 { data: x, width }, Target::Classes { data: y, classes: 10 })
             }
-            Workload::Transformer => {
+            Workload::Transformer | Workload::TransformerPlain => {
                 let below = |most: f32, stream, n: u64| {
                     (0..n).map(|i| (random::uniform(SEED, stream, i) * most) as i32).collect::<Vec<_>>()
                 };
