@@ -4,6 +4,7 @@
 use citius_plan::{Nest, Plan, Work};
 
 use super::{Fibre, Step, Team};
+use crate::source::loops::MOST_TOGETHER;
 use crate::source::matmul::{Tile, all_rows, is_flat};
 use crate::source::tensor::TensorTile;
 
@@ -102,6 +103,14 @@ pub fn cut_alone(plan: &Plan, fibre: &mut Fibre, team: Team) {
     // a block would fold one stretch of columns after the other, and wait for each
     let columns = |s: &Step| matches!(s, Step::Call(i) if folds_columns(&plan.calls[*i].work));
     let share = if fibre.steps.iter().any(columns) { share.max(fibre.rows.div_ceil(COLUMNS)) } else { share };
+    // elements that a thread has under way at once
+    let share = match fibre.steps[..] {
+        [Step::Call(i)] => match &plan.calls[i].work {
+            Work::Loop(l) if l.rows == 1 => share.max(l.cols.div_ceil(MOST_TOGETHER * team.threads)).min(team.size()),
+            _ => share,
+        },
+        _ => share,
+    };
     fibre.cut = cut_fibre(plan, fibre, share, team.threads);
 }
 

@@ -154,7 +154,7 @@ fn ones(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(u
 }
 
 /// Elements of a thread whose loads are under way together, at most, and of one that is alone.
-const MOST_TOGETHER: usize = 4;
+pub const MOST_TOGETHER: usize = 4;
 const MOST_ALONE: usize = 10;
 
 /// A unit is large, and four neighbours lie beside each other in every operand or are one element.
