@@ -82,8 +82,8 @@ fn attention(precision: Precision, capability: (i32, i32)) -> Scheduled {
 fn a_block_attends_for_a_sequence_and_a_head() {
     let Scheduled { plan, schedule, .. } = attention(Precision::Tf32, (9, 0));
     let text = Dump(&schedule, &plan).to_string();
-    // scores, softmax, dropout and weighted sum, and back again, in each of two layers
-    assert_eq!(text.matches("128 blocks on matrix units").count(), 4, "{text}");
+    // scores, softmax, dropout and weighted sum, and back again, with the values' gradient beside it, in each of two layers
+    assert_eq!(text.matches("128 blocks on matrix units").count(), 6, "{text}");
     assert!(!text.contains("transpose"), "keys are read and their gradient is written where they are\n{text}");
     // what is dropped between the linear layers is drawn by the product before
     assert!(!text.contains("random 3276800"), "{text}");

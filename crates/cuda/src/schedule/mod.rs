@@ -24,6 +24,7 @@ use citius_graph::LeafKind;
 use citius_plan::{Plan, Storage, Work};
 
 use crate::large::By;
+use crate::source::blocks;
 use crate::source::tensor::walks_whole;
 
 pub use dump::Dump;
@@ -124,8 +125,14 @@ impl Schedule {
                 }
                 _ => cut_alone(plan, fibre, team),
             }
-            if let Cut::Blocks { on_units, .. } = &mut fibre.cut {
-                *on_units = large.values().any(|by| matches!(by, By::Tensor(_)));
+            let units = large.values().any(|by| matches!(by, By::Tensor(_)));
+            match &mut fibre.cut {
+                Cut::Blocks { on_units, .. } => *on_units = units,
+                // a product of attention that nothing runs behind
+                cut @ Cut::Tiles { .. } if units && fibre.blocks && suits_blocks(plan, &fibre.steps) => {
+                    *cut = Cut::Blocks { count: fibre.rows, on_units: true };
+                }
+                _ => {}
             }
         }
         // what takes longest begins first
@@ -149,6 +156,14 @@ impl Schedule {
     pub fn fibres(&self) -> impl Iterator<Item = &Fibre> {
         let beside = self.ahead.iter().chain(&self.behind).flat_map(|b| &b.stages);
         self.levels.iter().chain(beside).flatten()
+    }
+}
+
+/// A lone product that a block can compute on the matrix units for each outer index.
+fn suits_blocks(plan: &Plan, steps: &[Step]) -> bool {
+    match steps {
+        [Step::Call(i)] => matches!(&plan.calls[*i].work, Work::Matmul(m) if blocks::suits(m)),
+        _ => false,
     }
 }
 

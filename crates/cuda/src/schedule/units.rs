@@ -4,6 +4,7 @@
 use citius_plan::{Nest, Plan, Work};
 
 use super::{Fibre, Step, Team};
+use crate::source::loops::MOST_TOGETHER;
 use crate::source::matmul::{Tile, all_rows, is_flat};
 use crate::source::tensor::TensorTile;
 
@@ -99,8 +100,22 @@ pub fn cut(plan: &Plan, levels: &mut [Vec<Fibre>], blocks: usize, team: Team) {
 /// Cuts a fibre into as many pieces as its size asks for: where kernels run by themselves, there is no one to share with.
 pub fn cut_alone(plan: &Plan, fibre: &mut Fibre, team: Team) {
     let share = cost(plan, fibre).div_ceil(PIECE).clamp(1, team.size());
+    // a block would fold one stretch of columns after the other, and wait for each
+    let columns = |s: &Step| matches!(s, Step::Call(i) if folds_columns(&plan.calls[*i].work));
+    let share = if fibre.steps.iter().any(columns) { share.max(fibre.rows.div_ceil(COLUMNS)) } else { share };
+    // elements that a thread has under way at once
+    let share = match fibre.steps[..] {
+        [Step::Call(i)] => match &plan.calls[i].work {
+            Work::Loop(l) if l.rows == 1 => share.max(l.cols.div_ceil(MOST_TOGETHER * team.threads)).min(team.size()),
+            _ => share,
+        },
+        _ => share,
+    };
     fibre.cut = cut_fibre(plan, fibre, share, team.threads);
 }
+
+/// Columns that a block folds at a time.
+const COLUMNS: usize = 32;
 
 /// Arithmetic and bytes of a block that runs by itself.
 const PIECE: usize = 64 << 10;
@@ -155,8 +170,12 @@ fn cut_fibre(plan: &Plan, fibre: &Fibre, share: usize, threads: usize) -> Cut {
     }
 }
 
+fn folds_columns(work: &Work) -> bool {
+    matches!(work, Work::Loop(l) if l.nest == Nest::Columns)
+}
+
 fn folds_long_columns(work: &Work) -> bool {
-    matches!(work, Work::Loop(l) if l.nest == Nest::Columns && l.rows * l.cols >= 1 << 16)
+    folds_columns(work) && matches!(work, Work::Loop(l) if l.rows * l.cols >= 1 << 16)
 }
 
 fn tiles(m: &citius_plan::Matmul, share: usize, threads: usize) -> Cut {

@@ -39,16 +39,25 @@ pub fn place(q: &str, beside: usize, lies: Lies) -> String {
 /// Rows or columns of a side whose words are turned: each thread has a block of four by four.
 pub const TURNED: usize = 128;
 
-/// Where piece `j` of a thread's block lies in a stage whose words lie across `k`: of the extent, and of `k`. The lanes of a warp have
-/// whole lines of memory.
+/// Where piece `j` of a thread's block lies in a stage whose words lie across `k`: of the extent, and of `k`. Eight lanes have a line of
+/// memory.
 pub fn turned_piece(j: usize) -> (String, String) {
-    ("warp % 4 * 32 + lane / 4 * 4".to_owned(), format!("(lane % 4 + warp / 4 * 4) * 4 + {j}"))
+    ("warp % 4 * 32 + lane % 8 * 4".to_owned(), format!("(lane / 8 + warp / 4 * 4) * 4 + {j}"))
 }
 
-/// Where the four terms of row or column `i` of a block go in their stage. Eight lanes write to different banks.
+/// Where the four terms of row or column `i` of a block go in their stage, counted from the one that the lane begins with: so eight
+/// lanes write to different banks.
 pub fn turned_place(i: usize) -> String {
-    let row = format!("(warp % 4 * 32 + lane / 4 * 4 + {i})");
-    format!("{row} * {ROW} + ((lane % 4 + warp / 4 * 4) ^ {row} % 8) * 16")
+    let row = format!("(warp % 4 * 32 + lane % 8 * 4 + ({i} + {BEGINS}) % 4)");
+    format!("{row} * {ROW} + ((lane / 8 + warp / 4 * 4) ^ {row} % 8) * 16")
+}
+
+/// The row or column of its block that a lane writes first.
+const BEGINS: &str = "lane / 2 % 4";
+
+/// The words of a piece in the order in which the lane writes them.
+pub fn in_order_of_lane(piece: &str) -> String {
+    format!("words_from({piece}, {BEGINS})")
 }
 
 /// Starts the products of the stage that begins `at`.

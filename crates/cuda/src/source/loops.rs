@@ -24,6 +24,8 @@ pub struct Place<'a> {
     pub per_unit: usize,
     /// Of the block.
     pub threads: usize,
+    /// No other block is there to run while this one waits: it has more under way.
+    pub alone: bool,
     /// Where the parts of folds shared by units go: fold → expression of an element.
     pub parts: &'a dyn Fn(usize) -> String,
 }
@@ -113,7 +115,7 @@ struct Stretch<'a> {
 fn ones(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(usize, &Fold)]) {
     let Stretch { width, row, col, warps } = *stretch;
     let turns = (place.per_unit * width).div_ceil(warps * 32);
-    let together = turns.clamp(1, MOST_TOGETHER);
+    let together = turns.clamp(1, if place.alone { MOST_ALONE } else { MOST_TOGETHER });
     let used = |n: &usize| l.program.instrs.contains(&Instr::Load(*n));
     let loads: Vec<usize> = (0..l.operands.len()).filter(used).collect();
     let body = |text: &mut Text, load: &dyn Fn(usize) -> String| {
@@ -151,8 +153,9 @@ fn ones(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(u
     });
 }
 
-/// Elements of a thread whose loads are under way together, at most.
-const MOST_TOGETHER: usize = 4;
+/// Elements of a thread whose loads are under way together, at most, and of one that is alone.
+pub const MOST_TOGETHER: usize = 4;
+const MOST_ALONE: usize = 10;
 
 /// A unit is large, and four neighbours lie beside each other in every operand or are one element.
 fn can_be_fours(l: &Loop, width: usize, place: &Place) -> bool {
@@ -237,7 +240,8 @@ fn rows(text: &mut Text, l: &Loop, place: &Place) {
         return long_rows(text, l, place);
     }
     let of_warp_rows = place.per_unit.div_ceil(place.threads / 32).max(1);
-    let together = (MOST_PIECES / pieces).min(MOST_ROWS).min(of_warp_rows);
+    let more = if place.alone { 2 } else { 1 };
+    let together = (more * MOST_PIECES / pieces).min(more * MOST_ROWS).min(of_warp_rows);
     let used = |n: usize| l.program.instrs.contains(&Instr::Load(n));
     let loads: Vec<usize> = (0..l.operands.len()).filter(|n| used(*n)).collect();
     text.line("#pragma unroll 1");

@@ -1,6 +1,6 @@
 //! A schedule as one CUDA C++ kernel that runs any number of steps.
 
-mod blocks;
+pub mod blocks;
 mod functions;
 mod groups;
 pub mod loops;
@@ -229,7 +229,8 @@ fn emit_call(text: &mut Text, sync: &mut Sync, stage: &Stage, (call, fibre): (us
                 true => program::element(&l.operands[l.folds[fold].operand], &outer, "0", "0"),
                 false => format!("f32(part{call}_{fold})[unit]"),
             };
-            let place = Place { rows: fibre.rows, outer: &outer, per_unit, threads, parts: &parts };
+            let alone = matches!(fibre.cut, Cut::Blocks { .. });
+            let place = Place { rows: fibre.rows, outer: &outer, per_unit, threads, alone, parts: &parts };
             loops::emit(text, sync, l, &place);
             loops::shared(l, threads)
         }

@@ -19,6 +19,12 @@ __device__ __forceinline__ uint4 load16(const char* from, bool there) {
 __device__ __forceinline__ void store16(u32 to, u32 x, u32 y, u32 z, u32 w) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
+// four words from number `first` on, and behind them the ones before it
+__device__ __forceinline__ uint4 words_from(uint4 x, int first) {
+    const bool one = first & 1, two = first & 2;
+    const uint4 y = make_uint4(one ? x.y : x.x, one ? x.z : x.y, one ? x.w : x.z, one ? x.x : x.w);
+    return make_uint4(two ? y.z : y.x, two ? y.w : y.y, two ? y.x : y.z, two ? y.y : y.w);
+}
 // computed once, and not again where it is used
 __device__ __forceinline__ void kept(int& x) { asm volatile("" : "+r"(x)); }
 __device__ __forceinline__ void kept(long long& x) { asm volatile("" : "+l"(x)); }

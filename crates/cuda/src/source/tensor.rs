@@ -515,11 +515,18 @@ impl Side {
     /// Writes what was loaded into the stage that begins `at`.
     fn store(&self, text: &mut Text, tile: &TensorTile) {
         let Side { name, at: side, .. } = *self;
+        if self.is_turned(tile) {
+            // beside what is loaded next, whose registers should be the same in every turn
+            for j in 0..self.pieces() {
+                let words = groups::in_order_of_lane(&format!("{name}_in[{j}]"));
+                text.line(format!("const uint4 {name}_words{j} = {words};"));
+            }
+        }
         for j in 0..self.pieces() {
             let (to, words) = match self.is_turned(tile) {
                 true => {
                     let word = ["x", "y", "z", "w"][j];
-                    (format!("{name}_to{j} + {side}"), [0, 1, 2, 3].map(|i| format!("{name}_in[{i}].{word}")))
+                    (format!("{name}_to{j} + {side}"), [0, 1, 2, 3].map(|i| format!("{name}_words{i}.{word}")))
                 }
                 false => {
                     let words = ["x", "y", "z", "w"].map(|word| format!("{name}_in[{j}].{word}"));
