@@ -49,6 +49,7 @@ fn a_trace_for_chrome() {
     let mut named: Vec<(String, u64)> = Vec::new();
     for event in events {
         let (ts, thread) = (nanoseconds(event, "ts"), event["tid"].as_u64().unwrap());
+        assert!(thread > 0, "Perfetto takes thread 0 for the system's own and leaves it out");
         assert!(event["pid"].is_u64() && event["name"].is_string() && event["args"].is_object(), "{event}");
         match event["ph"].as_str().unwrap() {
             "M" => {

@@ -18,6 +18,11 @@ pub fn write(path: &Path, profile: &Profile) -> Result<(), Failure> {
 /// The process of all events.
 const PROCESS: u64 = 1;
 
+/// Threads are numbered from 1: to Perfetto, number 0 is the system's idle thread, and what it did is not shown.
+fn id(thread: usize) -> usize {
+    thread + 1
+}
+
 pub fn trace(profile: &Profile) -> Value {
     let mut events = vec![named("process_name", 0, &format!("citius: {}", profile.model))];
     let threads = profile.trace.iter().map(|t| t.thread + 1).max().unwrap_or(0);
@@ -50,7 +55,7 @@ pub fn trace(profile: &Profile) -> Value {
 }
 
 fn named(what: &str, thread: usize, name: &str) -> Value {
-    json!({ "ph": "M", "name": what, "pid": PROCESS, "tid": thread, "ts": 0, "args": { "name": name } })
+    json!({ "ph": "M", "name": what, "pid": PROCESS, "tid": id(thread), "ts": 0, "args": { "name": name } })
 }
 
 /// Times are microseconds.
@@ -59,7 +64,7 @@ fn complete(name: &str, part: &str, thread: usize, (start, end): (f64, f64), arg
     let us = |seconds: f64| (seconds * 1e9).round() / 1e3;
     let (ts, dur) = (us(start), ((us(end) - us(start)) * 1e3).round() / 1e3);
     let event = json!({
-        "ph": "X", "name": name, "cat": part, "pid": PROCESS, "tid": thread, "ts": ts, "dur": dur, "args": args
+        "ph": "X", "name": name, "cat": part, "pid": PROCESS, "tid": id(thread), "ts": ts, "dur": dur, "args": args
     });
     (ts, dur, event)
 }
@@ -74,7 +79,7 @@ fn memory(timeline: &[Kinds], trace: &[Traced]) -> Vec<Value> {
         let args: serde_json::Map<String, Value> =
             kinds.named().into_iter().map(|(name, bytes)| (name.to_owned(), json!(bytes))).collect();
         let ts = (at(wave) * 1e9).round() / 1e3;
-        json!({ "ph": "C", "name": "bytes of a step", "pid": PROCESS, "tid": 0, "ts": ts, "args": args })
+        json!({ "ph": "C", "name": "bytes of a step", "pid": PROCESS, "tid": id(0), "ts": ts, "args": args })
     };
     timeline.iter().enumerate().map(counter).collect()
 }
