@@ -83,7 +83,7 @@ fn a_trace_for_chrome() {
             other => panic!("{other}"),
         }
     }
-    let names = [("process_name", 0), ("thread_name", 0), ("thread_name", 1)];
+    let names = [("process_name", 1), ("thread_name", 1), ("thread_name", 2)];
     assert_eq!(named, names.map(|(name, thread)| (name.to_owned(), thread)));
     assert_eq!(steps, 2 * 25, "on each thread");
     assert!(calls > 4 * steps && counters > 0, "{calls}");
