@@ -75,7 +75,7 @@ pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
 pub use lab::Lab;
 pub use ledger::{KernelTime, Ledger, Loading, Parts, StepTime};
 pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, softmax};
 pub use model::{Architecture, ModelCard, Predictions, SavedModel};
 pub use predictor::Predictor;
 pub use pretrained::{Matching, Pretrained, Taken};

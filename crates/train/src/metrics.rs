@@ -237,7 +237,7 @@ fn cross_entropy(logits: &[f32], classes: &[i32], width: usize, smoothing: f64, 
 }
 
 /// Probability of each class from the logits of one row.
-pub(crate) fn softmax(row: &[f32]) -> Vec<f64> {
+pub fn softmax(row: &[f32]) -> Vec<f64> {
     let lse = log_sum_exp(row);
     row.iter().map(|&x| (x as f64 - lse).exp()).collect()
 }

@@ -160,7 +160,6 @@ impl Run {
     fn of(source: Arc<dyn Source>, options: LoaderOptions, count: usize) -> Result<Run, String> {
         let start = Instant::now();
         let mut loader = Loader::new(source, options).map_err(|e| e.to_string())?;
-        loader.await_next();
         let start_s = start.elapsed().as_secs_f64();
         let (seconds, items) = epochs(&mut loader, count)?;
         Ok(Run { start_s, seconds, items, batches: loader.batches_per_epoch(), report: loader.report() })
@@ -258,7 +257,7 @@ struct Measured {
     variant: String,
     epoch_s: f64,
     first_epoch_s: f64,
-    /// Until the loader stands, before the first epoch: slots, threads, the first batch where workers make it.
+    /// Until the loader stands, before the first epoch: slots, threads.
     start_s: f64,
     items: usize,
     items_per_s: f64,

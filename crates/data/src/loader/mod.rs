@@ -326,13 +326,6 @@ impl Loader {
         }
     }
 
-    /// Waits until the workers have the next batch ready; returns at once where there are none.
-    pub fn await_next(&self) {
-        if self.tuning.workers() > 0 && !self.failed {
-            self.ring.await_published(self.ring.chunk_of(self.epoch, self.batch).0);
-        }
-    }
-
     /// Has the workers sleep until the next batch is asked for, so that they are in nobody's way; returns when they do.
     pub fn rest(&mut self) {
         if self.tuning.workers() > 0 && !self.failed {

@@ -139,11 +139,6 @@ impl Ring {
         }
     }
 
-    /// Waits until workers have put a chunk into its slot.
-    pub fn await_published(&self, chunk: u64) {
-        self.caller.wait_until(|| self.is_published(chunk) || self.stopped.load(Ordering::Acquire));
-    }
-
     fn is_published(&self, chunk: u64) -> bool {
         self.cell(chunk).published.0.load(Ordering::Acquire) == chunk + 1
     }
@@ -196,7 +191,7 @@ impl Ring {
         let (released, claimed) = (self.released.0.load(Ordering::Acquire), self.claimed.0.load(Ordering::Acquire));
         // a worker that was just waking may have claimed one more: it is not worth another look
         for chunk in released..claimed {
-            self.await_published(chunk);
+            self.caller.wait_until(|| self.is_published(chunk) || self.stopped.load(Ordering::Acquire));
         }
     }
 

@@ -38,6 +38,7 @@ pub trait TableBlocks: Send + Sync {
 
     /// The block will be read soon: a disk can be told.
     fn announce(&self, _block: usize) {}
+
     /// Threads that should do nothing but read blocks; 0: none.
     fn readers(&self) -> usize {
         0

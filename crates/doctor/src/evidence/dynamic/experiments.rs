@@ -5,7 +5,7 @@ use std::time::Duration;
 use citius_cpu::{Flow, Outputs};
 use citius_data::Target;
 use citius_nn::{Adam, Network, OptimizerConfig, ScheduleConfig};
-use citius_train::{Lab, Settings, TrainError};
+use citius_train::{Lab, Settings, TrainError, softmax};
 
 use super::{Batches, Subject, median};
 use crate::clock::Clock;
@@ -183,14 +183,14 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
 /// 2021), and more surely than not, as one that has learned little is sure of nothing. A network that errs on rows it has not seen is less sure of
 /// them than usual; one that learned from wrong labels is less sure of all, and finds wrong ones no harder than others.
 fn surely_others(logits: &[f32], labels: &[i32], classes: usize) -> usize {
-    let shares: Vec<Vec<f32>> = logits.chunks_exact(classes).map(softmax).collect();
+    let shares: Vec<Vec<f64>> = logits.chunks_exact(classes).map(softmax).collect();
     let (mut sure, mut rows) = (vec![0.0; classes], vec![0.0; classes]);
     for (shares, label) in shares.iter().zip(labels) {
         sure[*label as usize] += shares[*label as usize];
         rows[*label as usize] += 1.0;
     }
-    let usual: Vec<f32> = sure.iter().zip(&rows).map(|(sure, rows)| (sure / rows).max(0.5)).collect();
-    let given = |shares: &Vec<f32>| {
+    let usual: Vec<f64> = sure.iter().zip(&rows).map(|(sure, rows)| (sure / rows).max(0.5)).collect();
+    let given = |shares: &Vec<f64>| {
         let surely = (0..classes).filter(|class| shares[*class] >= usual[*class]);
         surely.max_by(|a, b| shares[*a].total_cmp(&shares[*b]))
     };
@@ -199,12 +199,6 @@ fn surely_others(logits: &[f32], labels: &[i32], classes: usize) -> usize {
         .zip(labels)
         .filter(|(shares, label)| given(shares).is_some_and(|class| class != **label as usize))
         .count()
-}
-
-fn softmax(logits: &[f32]) -> Vec<f32> {
-    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f32 = logits.iter().map(|l| (l - most).exp()).sum();
-    logits.iter().map(|l| (l - most).exp() / sum).collect()
 }
 
 /// With weights as they are after some steps: batch norm has seen some batches, and dropout has its say.
