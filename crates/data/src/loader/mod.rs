@@ -229,6 +229,8 @@ impl Loader {
             loader.readers.push(reader);
         }
         loader.start_threads()?;
+        // while the workers begin
+        loader.ring.touch();
         Ok(loader)
     }
 

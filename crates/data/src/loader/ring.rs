@@ -76,15 +76,21 @@ impl Ring {
         })
     }
 
-    /// Gets all slots ready before anybody works: rows that are only copied are put into them, so that the first epoch begins as
-    /// every other does; for others that would take long, and their memory is touched.
+    /// Puts rows that are only copied into all slots before anybody works, so that the first epoch begins as every other does.
     pub fn prepare(&self, scratch: &mut Scratch) {
-        if self.supply.is_plain() {
-            while let Some(chunk) = self.claim() {
-                self.fill_and_publish(chunk, scratch);
+        while self.supply.is_plain()
+            && let Some(chunk) = self.claim()
+        {
+            self.fill_and_publish(chunk, scratch);
+        }
+    }
+
+    /// Takes the memory of slots that nobody has begun to fill, the one needed last first.
+    pub fn touch(&self) {
+        for cell in self.cells.iter().rev().filter(|cell| cell.published.0.load(Ordering::Acquire) == 0) {
+            if let Ok(mut slot) = cell.slot.try_lock() {
+                slot.touch();
             }
-        } else {
-            self.cells.iter().for_each(|cell| cell.slot.lock().unwrap_or_else(PoisonError::into_inner).touch());
         }
     }
 

@@ -90,15 +90,17 @@ impl Tuning {
         tuning
     }
 
-    /// With the caller's thread all cores; other numbers are tried later.
+    /// Other numbers are tried later.
     fn take_all_cores(&mut self) {
         self.now = self.all_cores();
         self.phase = Phase::Trying;
         self.look = FIRST_LOOK.max(self.usual_look);
     }
 
+    /// With the caller's thread, or, where filling takes long, without it: a caller that fills a batch cannot take one that is ready.
     fn all_cores(&self) -> usize {
-        self.candidates.iter().position(|n| *n >= self.cores - 1).unwrap_or(0).max(1)
+        let wanted = if self.heavy { self.cores } else { self.cores - 1 };
+        self.candidates.iter().position(|n| *n >= wanted).unwrap_or(0).max(1)
     }
 
     /// How many there will be if loading turns out to be worth any.
@@ -288,7 +290,7 @@ mod tests {
     #[test]
     fn heavy_work_starts_on_all_cores() {
         assert_eq!(Tuning::new(None, 4, true).workers(), 4);
-        assert_eq!(Tuning::new(None, 2, true).workers(), 1);
+        assert_eq!(Tuning::new(None, 2, true).workers(), 2);
         assert_eq!(Tuning::new(None, 1, true).workers(), 1);
     }
 }
