@@ -2,7 +2,7 @@
 //! and precisions. All are run in turns, so that whatever else the machine does happens to all of them, and each is told as a ratio to
 //! the steps as they are, with an interval.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use citius_cuda::Precision;
 use serde::{Deserialize, Serialize};
@@ -95,10 +95,13 @@ impl Verdict {
     }
 }
 
-/// Turns of each; the second and the last but one in order are a 96% interval of the median.
+/// Turns of each, and where there is little time.
 const TURNS: usize = 9;
-/// Where there is little time; the first and the last in order are a 94% interval.
 const FEW_TURNS: usize = 5;
+/// What saves time is priced: it has more turns until its interval is this part of the saving, or so much time and so many turns are over.
+const PRECISE: f64 = 0.2;
+const LONGER: Duration = Duration::from_secs(3);
+const MOST_TURNS: usize = 45;
 /// Seconds for threads and workers to be tried out.
 const WARM_UP: f64 = 0.1;
 /// Batches that are timed, in what workers hold ready: they hand over many at a time, and many workers in bursts. Where that would take
@@ -146,20 +149,40 @@ pub fn counterfactuals(
     for (_, rig) in &mut all {
         steps.push(long_enough(rig, each)?);
     }
-    let mut seconds = vec![Vec::with_capacity(turns); all.len()];
-    for turn in 0..turns {
+    let mut seconds = vec![Vec::with_capacity(MOST_TURNS); all.len()];
+    let take_turn = |all: &mut [(Option<What>, Rig)], seconds: &mut [Vec<f64>], of: &dyn Fn(usize) -> bool| {
+        let turn = seconds[0].len();
         for n in 0..all.len() {
             // not always after the same neighbour
             let n = if turn % 2 == 0 { n } else { all.len() - 1 - n };
-            let rig = &mut all[n].1;
-            seconds[n].push(rig.turn(steps[n])? / rig.batch as f64);
+            if of(n) {
+                let rig = &mut all[n].1;
+                seconds[n].push(rig.turn(steps[n])? / rig.batch as f64);
+            }
         }
+        Ok::<(), TrainError>(())
+    };
+    for _ in 0..turns {
+        take_turn(&mut all, &mut seconds, &|_| true)?;
     }
     // trained anew on all rows, where that was asked for
     let times = if settings.refit { 2.0 } else { 1.0 };
     let run_rows = material.rows() as f64 * settings.epochs as f64 * times;
-    let roofline = roofline(&mut all[0].1, machine, median(&seconds[0]) * batch as f64);
     let kinds: Vec<Option<What>> = all.iter().map(|(what, _)| *what).collect();
+    let (on_gpu, longer) = (matches!(machine.device, Device::Cuda(_)), Instant::now());
+    while longer.elapsed() < LONGER && seconds[0].len() < MOST_TURNS {
+        let others = judge(&kinds, &seconds, batch, run_rows, None).others;
+        let vague = |what: What| {
+            let other = others.iter().find(|other| other.what == what && what.is_remedy(on_gpu));
+            let told = other.filter(|o| o.ratio < 1.0 - WORTH && o.saves > WORTH_SECONDS);
+            told.is_some_and(|o| o.high - o.low > PRECISE * (1.0 - o.ratio))
+        };
+        if !kinds.iter().flatten().any(|what| vague(*what)) {
+            break;
+        }
+        take_turn(&mut all, &mut seconds, &|n| kinds[n].is_none_or(vague))?;
+    }
+    let roofline = roofline(&mut all[0].1, machine, median(&seconds[0]) * batch as f64);
     Ok(judge(&kinds, &seconds, batch, run_rows, roofline))
 }
 
@@ -335,8 +358,10 @@ fn judge(
     Counterfactuals { step_us, batch, noise, others, roofline, verdict, says }
 }
 
-/// A gain that is worth a word.
-const WORTH: f64 = 0.1;
+/// A gain that is worth a word: at least this share of the time …
+pub const WORTH: f64 = 0.1;
+/// … and so many seconds of the whole run.
+pub const WORTH_SECONDS: f64 = 0.5;
 /// Of what the machine can do, the part from which there is nothing left to gain.
 const NEAR: f64 = 0.8;
 /// A step of four times the rows that takes this much less per row pays for what every step costs.
@@ -398,6 +423,15 @@ impl What {
         }
     }
 
+    /// Whether a training can be had that way, and somebody would tell.
+    fn is_remedy(&self, on_gpu: bool) -> bool {
+        match self {
+            What::CachedBatch | What::Workers(_) | What::Pinned | What::Processor | What::Precision(_) => true,
+            What::Batch(_) | What::NoCopy => on_gpu,
+            What::NoCompute | What::Threads(_) => false,
+        }
+    }
+
     pub fn name(&self) -> String {
         match self {
             What::CachedBatch => "a cached batch".to_owned(),
@@ -416,11 +450,12 @@ impl What {
     }
 }
 
-/// The median and its interval.
+/// The median and its interval of about 95%: of five values the first and the last in order, of nine the second and the last but one.
 fn interval(values: &[f64]) -> (f64, f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (n, outer) = (sorted.len(), usize::from(sorted.len() >= TURNS));
+    let n = sorted.len();
+    let outer = (n as f64 / 2.0 - 0.98 * (n as f64).sqrt()).max(0.0) as usize;
     (sorted[n / 2], sorted[outer], sorted[n - 1 - outer])
 }
 

@@ -66,7 +66,9 @@ pub use citius_data::LoaderReport;
 pub use auto::{Choice, choose};
 pub use ceilings::Ceilings;
 pub use config::{Bytes, Inits, NamedInit, SourceKind, Wishes, Workers};
-pub use counterfactual::{Counterfactual, Counterfactuals, StepCost, Verdict, What, counterfactuals, step_costs};
+pub use counterfactual::{
+    Counterfactual, Counterfactuals, StepCost, Verdict, WORTH, WORTH_SECONDS, What, counterfactuals, step_costs,
+};
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
 pub use events::{Asleep, Divergence, Event, Listener, Rows, Silent, Unwatched, Watch};

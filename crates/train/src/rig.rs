@@ -233,7 +233,16 @@ impl<'a> Rig<'a> {
         let start = Instant::now();
         match &mut self.engine {
             Some(engine) => {
-                self.step += engine.run(0, &self.inputs, self.step, steps, &mut self.feeder)?;
+                let end = self.step + steps;
+                while self.step < end {
+                    // an epoch at a time, as in training: a GPU is waited for at its end
+                    let left = (end - self.step).min(self.feeder.steps - self.step % self.feeder.steps);
+                    let ran = engine.run(0, &self.inputs, self.step, left, &mut self.feeder)?;
+                    self.step += ran;
+                    if ran < left {
+                        break;
+                    }
+                }
             }
             None => {
                 let Bringer::Loader(loader) = &mut self.feeder.bringer else { return Ok(0.0) };

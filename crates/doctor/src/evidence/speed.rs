@@ -4,7 +4,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use citius_train::{
-    Counterfactual, Counterfactuals, Device, Ledger, Machine, Material, Settings, What, counterfactuals,
+    Counterfactual, Counterfactuals, Device, Ledger, Machine, Material, Settings, WORTH, WORTH_SECONDS, What,
+    counterfactuals,
 };
 
 /// What is known of the speed of a training.
@@ -23,11 +24,6 @@ pub struct Speed {
     /// Of a run that was looked at.
     pub run: Option<Ledger>,
 }
-
-/// A gain that is worth a word: beyond doubt, at least this share of the time.
-pub const WORTH: f64 = 0.1;
-/// Seconds of the whole run below which nobody cares.
-pub const SECONDS: f64 = 0.5;
 
 impl Speed {
     /// Measures; `Err` says why it cannot be.
@@ -66,7 +62,7 @@ impl Speed {
 
     /// What saves time beyond doubt, and enough of it.
     pub fn gain(&self, what: What) -> Option<&Counterfactual> {
-        self.find(what).filter(|other| other.high < 1.0 - WORTH && other.saves > SECONDS)
+        self.find(what).filter(|other| other.high < 1.0 - WORTH && other.saves > WORTH_SECONDS)
     }
 
     /// The number of loading threads that is fastest, if that is faster than now beyond doubt.
@@ -75,7 +71,7 @@ impl Speed {
             What::Workers(n) => Some((n, other)),
             _ => None,
         });
-        let sure = tried.filter(|(_, other)| other.high < 1.0 - WORTH && other.saves > SECONDS);
+        let sure = tried.filter(|(_, other)| other.high < 1.0 - WORTH && other.saves > WORTH_SECONDS);
         sure.min_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))
     }
 }
