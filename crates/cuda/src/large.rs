@@ -214,9 +214,11 @@ impl Large {
                         only &= !gradient;
                     }
                     Work::Loop(l) => {
-                        // what feeds an update of weights or states stays whole
+                        // what feeds an update of weights or states, element by element, stays whole
                         let leaf = |id: &usize| matches!(plan.buffers[*id].storage, Storage::Leaf { .. });
-                        only &= !(reads.contains(&id) && writes.iter().any(leaf));
+                        let elements = l.outer.iter().product::<usize>() * l.rows * l.cols;
+                        let all = elements >= buffer.shape.elements();
+                        only &= !(all && reads.contains(&id) && writes.iter().any(leaf));
                         only &= l.folds.iter().all(|f| l.operands[f.operand].buffer != id);
                     }
                     _ => only = false,

@@ -116,8 +116,7 @@ fn ones(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(u
     let Stretch { width, row, col, warps } = *stretch;
     let turns = (place.per_unit * width).div_ceil(warps * 32);
     let together = turns.clamp(1, if place.alone { MOST_ALONE } else { MOST_TOGETHER });
-    let used = |n: &usize| l.program.instrs.contains(&Instr::Load(*n));
-    let loads: Vec<usize> = (0..l.operands.len()).filter(used).collect();
+    let loads = loads(l);
     let body = |text: &mut Text, load: &dyn Fn(usize) -> String| {
         render(text, &l.program, load, "", |_, _| String::new());
         for (value, operand) in &l.stores {
@@ -185,19 +184,53 @@ fn columns_by_four(l: &Loop) -> bool {
     l.nest == Nest::Columns && !l.outer.is_empty() && lie_by_four(l)
 }
 
-/// Every thread takes four neighbours at a time.
+/// Every thread takes some groups of four neighbours at a time, whose operands are loaded first.
 fn fours(text: &mut Text, l: &Loop, place: &Place, stretch: &Stretch, whole: &[(usize, &Fold)]) {
     let Stretch { width, row, col, .. } = *stretch;
-    let quarter = width / 4;
-    text.block(format!("for (Index q = r0 * {quarter} + tid; q < r1 * {quarter}; q += THREADS)"), |text| {
-        text.line("const Index e = 4 * q;");
-        let fold = |i: usize| format!("fold{i}");
-        four_elements(text, l, place, (row, col), whole, &fold);
+    let (quarter, loads) = (width / 4, loads(l));
+    text.line("#pragma unroll 1");
+    let step = format!("{FOURS_TOGETHER} * THREADS");
+    text.block(format!("for (Index first = r0 * {quarter} + tid; first < r1 * {quarter}; first += {step})"), |text| {
+        declare_fours(text, l, &loads, FOURS_TOGETHER);
+        text.line("#pragma unroll");
+        text.block(format!("for (int u = 0; u < {FOURS_TOGETHER}; u++)"), |text| {
+            text.line(format!("const Index e = 4 * min(first + u * THREADS, r1 * {quarter} - 1);"));
+            loads.iter().for_each(|n| text.line(format!("in{n}[u] = {};", load_four(l, *n, place, row, col))));
+        });
+        text.line("#pragma unroll");
+        text.block(format!("for (int u = 0; u < {FOURS_TOGETHER}; u++)"), |text| {
+            text.line(format!("if (first + u * THREADS >= r1 * {quarter}) break;"));
+            text.line("const Index e = 4 * (first + u * THREADS);");
+            four_results(text, l, place, (row, col), whole, &|i| format!("fold{i}"));
+        });
     });
 }
 
-/// The program for four neighbours, the first of them at (row, col). `fold(n)` is where fold `n` of neighbour `i` goes on.
-fn four_elements(
+/// Groups of four whose loads are under way together, and loads where columns are folded.
+const FOURS_TOGETHER: usize = 2;
+const COLUMN_LOADS: usize = 8;
+
+/// Operands that the program reads.
+fn loads(l: &Loop) -> Vec<usize> {
+    (0..l.operands.len()).filter(|n| l.program.instrs.contains(&Instr::Load(*n))).collect()
+}
+
+/// Where operands of some groups of four go.
+fn declare_fours(text: &mut Text, l: &Loop, loads: &[usize], groups: usize) {
+    for n in loads {
+        let kind = if l.operands[*n].col == 0 { "float" } else { "Four" };
+        text.line(format!("{kind} in{n}[{groups}];"));
+    }
+}
+
+/// Four neighbours of an operand from (row, col) on, or the one element that they are.
+fn load_four(l: &Loop, n: usize, place: &Place, row: &str, col: &str) -> String {
+    let at = loaded(&l.operands[n], place.outer, row, col);
+    if l.operands[n].col == 0 { at } else { format!("load4(&{at})") }
+}
+
+/// Results of group `u` of four neighbours, from (row, col) on. `fold(n)` is where fold `n` of neighbour `i` goes on.
+fn four_results(
     text: &mut Text,
     l: &Loop,
     place: &Place,
@@ -205,20 +238,12 @@ fn four_elements(
     folds: &[(usize, &Fold)],
     fold: &dyn Fn(usize) -> String,
 ) {
-    let used = |n: &usize| l.program.instrs.contains(&Instr::Load(*n));
-    for n in (0..l.operands.len()).filter(used) {
-        let at = loaded(&l.operands[n], place.outer, row, col);
-        match l.operands[n].col {
-            0 => text.line(format!("const float in{n} = {at};")),
-            _ => text.line(format!("const Four in{n} = load4(&{at});")),
-        }
-    }
     for (n, _) in l.stores.iter().enumerate() {
         text.line(format!("Four out{n};"));
     }
     text.line("#pragma unroll");
     text.block("for (int i = 0; i < 4; i++)", |text| {
-        let load = |n: usize| if l.operands[n].col == 0 { format!("in{n}") } else { format!("in{n}.v[i]") };
+        let load = |n: usize| if l.operands[n].col == 0 { format!("in{n}[u]") } else { format!("in{n}[u].v[i]") };
         render(text, &l.program, load, "", |_, _| String::new());
         for (n, (value, _)) in l.stores.iter().enumerate() {
             text.line(format!("out{n}.v[i] = v{value};"));
@@ -242,8 +267,7 @@ fn rows(text: &mut Text, l: &Loop, place: &Place) {
     let of_warp_rows = place.per_unit.div_ceil(place.threads / 32).max(1);
     let more = if place.alone { 2 } else { 1 };
     let together = (more * MOST_PIECES / pieces).min(more * MOST_ROWS).min(of_warp_rows);
-    let used = |n: usize| l.program.instrs.contains(&Instr::Load(n));
-    let loads: Vec<usize> = (0..l.operands.len()).filter(|n| used(*n)).collect();
+    let loads = loads(l);
     text.line("#pragma unroll 1");
     text.block(format!("for (Index first = r0 + warp; first < r1; first += WARPS * {together})"), |text| {
         for n in &loads {
@@ -343,10 +367,23 @@ fn four_columns(text: &mut Text, sync: &mut Sync, l: &Loop, place: &Place) {
         let first = identity(fold.kind);
         text.line(format!("float fold{i}[4] = {{{first}, {first}, {first}, {first}}};"));
     }
+    let loads = loads(l);
+    let together = (COLUMN_LOADS / loads.len().max(1)).clamp(2, MOST_TOGETHER);
     text.line("if (col < r1)");
-    text.line("#pragma unroll 4");
-    text.block(format!("for (Index row = y; row < {}; row += {behind})", l.rows), |text| {
-        four_elements(text, l, place, ("row", "col"), &folds, &|i| format!("fold{i}[i]"));
+    text.line("#pragma unroll 1");
+    text.block(format!("for (Index first = y; first < {}; first += {})", l.rows, together * behind), |text| {
+        declare_fours(text, l, &loads, together);
+        text.line("#pragma unroll");
+        text.block(format!("for (int u = 0; u < {together}; u++)"), |text| {
+            text.line(format!("const Index row = min(first + u * {behind}, (Index){});", l.rows.saturating_sub(1)));
+            loads.iter().for_each(|n| text.line(format!("in{n}[u] = {};", load_four(l, *n, place, "row", "col"))));
+        });
+        text.line("#pragma unroll");
+        text.block(format!("for (int u = 0; u < {together}; u++)"), |text| {
+            text.line(format!("const Index row = first + u * {behind};"));
+            text.line(format!("if (row >= {}) break;", l.rows));
+            four_results(text, l, place, ("row", "col"), &folds, &|i| format!("fold{i}[i]"));
+        });
     });
     sync.before_shared(text);
     for (i, _) in &folds {
