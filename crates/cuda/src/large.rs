@@ -200,6 +200,7 @@ impl Large {
             }
             let mut of_product = false;
             let mut only = true;
+            let mut fed = 0;
             for (i, call) in plan.calls.iter().enumerate() {
                 let (reads, writes) = call.work.touches();
                 if !reads.contains(&id) && !writes.contains(&id) {
@@ -214,17 +215,17 @@ impl Large {
                         only &= !gradient;
                     }
                     Work::Loop(l) => {
-                        // what feeds an update of weights or states, element by element, stays whole
                         let leaf = |id: &usize| matches!(plan.buffers[*id].storage, Storage::Leaf { .. });
-                        let elements = l.outer.iter().product::<usize>() * l.rows * l.cols;
-                        let all = elements >= buffer.shape.elements();
-                        only &= !(all && reads.contains(&id) && writes.iter().any(leaf));
+                        if reads.contains(&id) && writes.iter().any(leaf) {
+                            fed += l.outer.iter().product::<usize>() * l.rows * l.cols;
+                        }
                         only &= l.folds.iter().all(|f| l.operands[f.operand].buffer != id);
                     }
                     _ => only = false,
                 }
             }
-            if of_product && only {
+            // what feeds updates of weights or states, element by element, stays whole
+            if of_product && only && fed < buffer.shape.elements() {
                 self.half.buffers.insert(id);
             }
         }

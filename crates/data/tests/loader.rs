@@ -13,6 +13,8 @@ use proptest::prelude::*;
 struct Numbers {
     schema: Schema,
     rows: u32,
+    /// As if rows took long: they are loaded by workers from the first on.
+    heavy: bool,
     /// Row that cannot be read.
     broken: Option<u32>,
 }
@@ -23,7 +25,11 @@ fn schema() -> Schema {
 
 impl Numbers {
     fn source(rows: u32) -> Arc<dyn Source> {
-        Arc::new(Numbers { schema: schema(), rows, broken: None })
+        Arc::new(Numbers { schema: schema(), rows, heavy: false, broken: None })
+    }
+
+    fn heavy(rows: u32) -> Arc<dyn Source> {
+        Arc::new(Numbers { schema: schema(), rows, heavy: true, broken: None })
     }
 }
 
@@ -38,7 +44,10 @@ impl Source for Numbers {
         self.rows
     }
     fn is_plain(&self) -> bool {
-        self.broken.is_none()
+        self.broken.is_none() && !self.heavy
+    }
+    fn is_heavy(&self) -> bool {
+        self.heavy
     }
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
         let [FieldMut::F32(x), FieldMut::U8(y)] = into else { panic!("another schema") };
@@ -187,14 +196,14 @@ proptest! {
         prop_assert_eq!(expected.len() as u64, 3 * per_epoch);
         for workers in [Some(0), Some(1), Some(2), Some(5), None] {
             let options = LoaderOptions { workers, prefetch: Some(prefetch), ..base.clone() };
-            let mut loader = Loader::new(Numbers::source(rows), options.clone()).unwrap();
-            prop_assert_eq!(&epochs(&mut loader, 3), &expected);
-            let mut loader = Loader::new(Numbers::source(rows), options.clone()).unwrap();
-            prop_assert_eq!(&epochs_into(&mut loader, batch_size, 3, leave_every), &expected);
-            let at = (resume * (3 * per_epoch) as f64) as u64;
-            let loader = Loader::new(Numbers::source(rows), options).unwrap();
-            let mut loader = loader.seek(at / per_epoch, at % per_epoch).unwrap();
-            prop_assert_eq!(&epochs(&mut loader, 3 - (at / per_epoch) as usize)[..], &expected[at as usize..]);
+            for source in [Numbers::source(rows), Numbers::heavy(rows)] {
+                let load = || Loader::new(source.clone(), options.clone()).unwrap();
+                prop_assert_eq!(&epochs(&mut load(), 3), &expected);
+                prop_assert_eq!(&epochs_into(&mut load(), batch_size, 3, leave_every), &expected);
+                let at = (resume * (3 * per_epoch) as f64) as u64;
+                let mut loader = load().seek(at / per_epoch, at % per_epoch).unwrap();
+                prop_assert_eq!(&epochs(&mut loader, 3 - (at / per_epoch) as usize)[..], &expected[at as usize..]);
+            }
         }
     }
 
@@ -292,7 +301,7 @@ fn blocks_are_read_once_an_epoch() {
 #[test]
 fn an_error_arrives_in_its_turn_and_the_loader_stops() {
     for workers in [Some(0), Some(2), None] {
-        let source = Arc::new(Numbers { schema: schema(), rows: 1000, broken: Some(777) });
+        let source = Arc::new(Numbers { schema: schema(), rows: 1000, heavy: false, broken: Some(777) });
         let options = LoaderOptions { sampling: Sampling::InOrder, workers, ..options(10) };
         let mut loader = Loader::new(source, options).unwrap();
         let mut good = 0;
@@ -310,7 +319,7 @@ fn an_error_arrives_in_its_turn_and_the_loader_stops() {
 
 #[test]
 fn a_panic_in_a_source_is_an_error() {
-    let source = Arc::new(Numbers { schema: schema(), rows: 100, broken: Some(13) });
+    let source = Arc::new(Numbers { schema: schema(), rows: 100, heavy: false, broken: Some(13) });
     let mut loader = Loader::new(source, LoaderOptions { workers: Some(2), ..options(10) }).unwrap();
     let error = std::iter::from_fn(|| loader.next_batch().err()).next();
     assert!(error.is_some_and(|e| e.to_string().contains("thirteen")));

@@ -18,7 +18,7 @@ pub struct Options {
     /// Time for the training under probes; and for questions of what would be if. Trials have a budget of their own.
     pub look: Duration,
     pub ask: Duration,
-    /// Time for the speed of steps, as they are and otherwise.
+    /// Time for the speed of steps, as they are and otherwise; up to three seconds more where a price would be vague.
     pub time: Duration,
     pub cpu: citius_cpu::Options,
     /// Causes that are not wanted.

@@ -46,6 +46,14 @@ pub struct Counterfactual {
     pub saves_high: f64,
 }
 
+impl Counterfactual {
+    /// It saves time that somebody would tell of, and how much is not well known.
+    fn is_vague(&self) -> bool {
+        let told = self.ratio < 1.0 - WORTH && self.saves > WORTH_SECONDS;
+        told && self.high - self.low > PRECISE * (1.0 - self.ratio)
+    }
+}
+
 /// What is changed.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -113,7 +121,7 @@ const SHORT: Duration = Duration::from_secs(2);
 /// Noise from which the machine is said to be busy with something else.
 const BUSY: f64 = 0.05;
 
-/// Measures, in about this time.
+/// Measures, in about this time, and up to three seconds more where a price would be vague.
 pub fn counterfactuals(
     material: &Material,
     settings: &Settings,
@@ -144,46 +152,64 @@ pub fn counterfactuals(
         }
     }
     let turns = if short { FEW_TURNS } else { TURNS };
-    let each = budget.as_secs_f64() / (all.len() * turns) as f64;
-    let mut steps = Vec::new();
-    for (_, rig) in &mut all {
-        steps.push(long_enough(rig, each)?);
-    }
-    let mut seconds = vec![Vec::with_capacity(MOST_TURNS); all.len()];
-    let take_turn = |all: &mut [(Option<What>, Rig)], seconds: &mut [Vec<f64>], of: &dyn Fn(usize) -> bool| {
-        let turn = seconds[0].len();
-        for n in 0..all.len() {
-            // not always after the same neighbour
-            let n = if turn % 2 == 0 { n } else { all.len() - 1 - n };
-            if of(n) {
-                let rig = &mut all[n].1;
-                seconds[n].push(rig.turn(steps[n])? / rig.batch as f64);
-            }
-        }
-        Ok::<(), TrainError>(())
-    };
+    let mut race = Race::new(all, turns, budget)?;
+    let mut open = vec![true; race.rigs.len()];
     for _ in 0..turns {
-        take_turn(&mut all, &mut seconds, &|_| true)?;
+        race.turn(&open)?;
     }
     // trained anew on all rows, where that was asked for
     let times = if settings.refit { 2.0 } else { 1.0 };
     let run_rows = material.rows() as f64 * settings.epochs as f64 * times;
-    let kinds: Vec<Option<What>> = all.iter().map(|(what, _)| *what).collect();
-    let (on_gpu, longer) = (matches!(machine.device, Device::Cuda(_)), Instant::now());
-    while longer.elapsed() < LONGER && seconds[0].len() < MOST_TURNS {
-        let others = judge(&kinds, &seconds, batch, run_rows, None).others;
-        let vague = |what: What| {
-            let other = others.iter().find(|other| other.what == what && what.is_remedy(on_gpu));
-            let told = other.filter(|o| o.ratio < 1.0 - WORTH && o.saves > WORTH_SECONDS);
-            told.is_some_and(|o| o.high - o.low > PRECISE * (1.0 - o.ratio))
-        };
-        if !kinds.iter().flatten().any(|what| vague(*what)) {
+    let (kinds, longer) = (race.kinds(), Instant::now());
+    let remedies = |what: &What| what.is_remedy(batch, matches!(machine.device, Device::Cuda(_)));
+    while longer.elapsed() < LONGER && race.seconds[0].len() < MOST_TURNS {
+        let told = judge(&kinds, &race.seconds, batch, run_rows, None).others;
+        let vague = |what: What| told.iter().any(|other| other.what == what && other.is_vague() && remedies(&what));
+        open.iter_mut().zip(&kinds).for_each(|(open, kind)| *open &= kind.is_none_or(vague));
+        if kinds.iter().zip(&open).all(|(kind, open)| kind.is_none() || !open) {
             break;
         }
-        take_turn(&mut all, &mut seconds, &|n| kinds[n].is_none_or(vague))?;
+        race.turn(&open)?;
     }
-    let roofline = roofline(&mut all[0].1, machine, median(&seconds[0]) * batch as f64);
-    Ok(judge(&kinds, &seconds, batch, run_rows, roofline))
+    let roofline = roofline(&mut race.rigs[0].1, machine, median(&race.seconds[0]) * batch as f64);
+    Ok(judge(&kinds, &race.seconds, batch, run_rows, roofline))
+}
+
+/// Rigs that take turns, so that whatever else the machine does happens to all of them.
+struct Race<'a> {
+    rigs: Vec<(Option<What>, Rig<'a>)>,
+    /// Of a turn.
+    steps: Vec<u64>,
+    /// Per row, of each turn.
+    seconds: Vec<Vec<f64>>,
+}
+
+impl<'a> Race<'a> {
+    /// So many turns take about this time.
+    fn new(mut rigs: Vec<(Option<What>, Rig<'a>)>, turns: usize, time: Duration) -> Result<Race<'a>, TrainError> {
+        let each = time.as_secs_f64() / (rigs.len() * turns).max(1) as f64;
+        let steps = rigs.iter_mut().map(|(_, rig)| long_enough(rig, each)).collect::<Result<_, _>>()?;
+        let seconds = vec![Vec::with_capacity(MOST_TURNS); rigs.len()];
+        Ok(Race { rigs, steps, seconds })
+    }
+
+    fn kinds(&self) -> Vec<Option<What>> {
+        self.rigs.iter().map(|(what, _)| *what).collect()
+    }
+
+    /// A turn of each that is still in it. One that is out stays out: its turns are compared with those of the others.
+    fn turn(&mut self, open: &[bool]) -> Result<(), TrainError> {
+        let (turn, count) = (self.seconds.first().map_or(0, Vec::len), self.rigs.len());
+        for n in 0..count {
+            // not always after the same neighbour
+            let n = if turn.is_multiple_of(2) { n } else { count - 1 - n };
+            if open[n] {
+                let rig = &mut self.rigs[n].1;
+                self.seconds[n].push(rig.turn(self.steps[n])? / rig.batch as f64);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a step takes, batches as they come in training.
@@ -208,21 +234,15 @@ pub fn step_costs(
     let mut rigs = Vec::new();
     for ((material, settings), held) in of.iter().zip(&held) {
         let machine = Machine::of(device, cpu, settings, material);
-        rigs.push(Rig::new(material, settings, machine, Supply::Real, held, None)?);
+        rigs.push((None, Rig::new(material, settings, machine, Supply::Real, held, None)?));
     }
-    let each = budget.as_secs_f64() / (rigs.len() * TURNS).max(1) as f64;
-    let mut steps = Vec::new();
-    for rig in &mut rigs {
-        steps.push(long_enough(rig, each)?);
+    let (mut race, open) = (Race::new(rigs, TURNS, budget)?, vec![true; of.len()]);
+    for _ in 0..TURNS {
+        race.turn(&open)?;
     }
-    let mut seconds = vec![Vec::with_capacity(TURNS); rigs.len()];
-    for turn in 0..TURNS {
-        for n in 0..rigs.len() {
-            // not always after the same neighbour
-            let n = if turn % 2 == 0 { n } else { rigs.len() - 1 - n };
-            seconds[n].push(rigs[n].turn(steps[n])?);
-        }
-    }
+    let batches = race.rigs.iter().map(|(_, rig)| rig.batch as f64);
+    let seconds: Vec<Vec<f64>> =
+        race.seconds.iter().zip(batches).map(|(turns, batch)| turns.iter().map(|s| s * batch).collect()).collect();
     let cost = |turns: &Vec<f64>| {
         let ratios: Vec<f64> = turns.iter().zip(&seconds[0]).map(|(t, first)| t / first.max(1e-12)).collect();
         let (ratio, low, high) = interval(&ratios);
@@ -424,10 +444,12 @@ impl What {
     }
 
     /// Whether a training can be had that way, and somebody would tell.
-    fn is_remedy(&self, on_gpu: bool) -> bool {
+    fn is_remedy(&self, batch: usize, on_gpu: bool) -> bool {
         match self {
-            What::CachedBatch | What::Workers(_) | What::Pinned | What::Processor | What::Precision(_) => true,
-            What::Batch(_) | What::NoCopy => on_gpu,
+            What::CachedBatch | What::Workers(_) | What::Pinned | What::Processor => true,
+            What::Precision(precision) => *precision == Precision::Bf16,
+            What::Batch(rows) => on_gpu && *rows == 4 * batch,
+            What::NoCopy => on_gpu,
             What::NoCompute | What::Threads(_) => false,
         }
     }
@@ -498,6 +520,28 @@ mod tests {
         let near = case(9.9e-7, 9.7e-7, 9e-7, 0.92, false);
         assert_eq!(near.verdict, Verdict::NothingLeftToGain);
         assert!(near.says.contains("at 92% of this machine's roofline"), "{}", near.says);
+    }
+
+    #[test]
+    fn a_price_is_vague_where_turns_scatter_and_somebody_would_hear_it() {
+        let of = |cached: f64, noise: f64| {
+            judged(&[(None, 1e-6), (None, 1e-6), (Some(What::CachedBatch), cached)], noise, None).others[0].clone()
+        };
+        // of a run of 1 s
+        assert!(of(4e-7, 0.3).is_vague());
+        assert!(!of(4e-7, 0.01).is_vague(), "it is well known");
+        assert!(!of(7e-7, 0.3).is_vague(), "too little is saved");
+    }
+
+    #[test]
+    fn intervals_narrow_as_turns_are_added() {
+        let width = |count: usize| {
+            let (middle, low, high) = interval(&(0..count).map(|n| n as f64 / (count - 1) as f64).collect::<Vec<_>>());
+            assert_eq!(middle, 0.5);
+            high - low
+        };
+        assert_eq!([width(5), width(9)], [1.0, 0.75]);
+        assert!(width(45) < 0.35);
     }
 
     #[test]

@@ -257,7 +257,7 @@ struct Measured {
     variant: String,
     epoch_s: f64,
     first_epoch_s: f64,
-    /// Until the loader stands, before the first epoch: slots, threads.
+    /// Until the loader stands, before the first epoch: slots and threads, which may have begun to fill.
     start_s: f64,
     items: usize,
     items_per_s: f64,

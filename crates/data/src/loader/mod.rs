@@ -204,7 +204,8 @@ impl Loader {
         supply.begin(epoch, supply.positions().start + (first_batch * options.batch_size as u64) as u32);
         let first_chunk = epoch * batches.div_ceil(in_chunk as u64) + batch / in_chunk as u64;
         let ring = Arc::new(Ring::new(supply, &options, in_chunk, slots, first_chunk)?);
-        let tuning = Tuning::new(options.workers.map(|n| n.min(MOST_WORKERS)), cores, ring.supply.is_heavy());
+        let fixed = options.workers.map(|n| n.min(MOST_WORKERS));
+        let tuning = Tuning::new(fixed, cores.min(MOST_WORKERS), ring.supply.is_heavy());
         let mut scratch = Scratch::default();
         ring.prepare(&mut scratch);
         ring.set_active(tuning.workers());

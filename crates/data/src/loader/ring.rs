@@ -85,10 +85,11 @@ impl Ring {
         }
     }
 
-    /// Takes the memory of slots that nobody has begun to fill, the one needed last first.
+    /// Takes the memory of slots that nobody fills just now, the one needed last first.
     pub fn touch(&self) {
-        for cell in self.cells.iter().rev().filter(|cell| cell.published.0.load(Ordering::Acquire) == 0) {
-            if let Ok(mut slot) = cell.slot.try_lock() {
+        let first = self.released.0.load(Ordering::Acquire);
+        for chunk in (first..first + self.cells.len() as u64).rev().filter(|chunk| !self.is_published(*chunk)) {
+            if let Ok(mut slot) = self.cell(chunk).slot.try_lock() {
                 slot.touch();
             }
         }
@@ -286,5 +287,46 @@ impl Bed {
             guard = self.alarm.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::schema::{Field, Kind, Schema};
+    use crate::slot::FieldMut;
+    use crate::source::{Rows, Source};
+
+    /// Rows of ones, of several pages each.
+    struct Ones(Schema);
+
+    impl Source for Ones {
+        fn name(&self) -> &str {
+            "ones"
+        }
+        fn schema(&self) -> &Schema {
+            &self.0
+        }
+        fn rows(&self) -> u32 {
+            8
+        }
+        fn gather(&self, _: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
+            into.iter_mut().for_each(|field| field.bytes_mut().fill(1));
+            Ok(())
+        }
+    }
+
+    /// A worker may have filled a slot and not have said so yet.
+    #[test]
+    fn touching_slots_changes_nothing_in_them() {
+        let source = Ones(Schema::new(vec![Field::new("x", Kind::U8, &[20_000])]).unwrap());
+        let options = LoaderOptions { batch_size: 4, ..LoaderOptions::default() };
+        let supply = Supply::source(Arc::new(source), &options).unwrap();
+        let ring = Ring::new(supply, &options, 1, 2, 0).unwrap();
+        ring.fill(0, &mut Scratch::default()).unwrap();
+        ring.touch();
+        assert!(ring.slot(0).unwrap().rows(0..4)[0].bytes().iter().all(|byte| *byte == 1));
     }
 }

@@ -18,8 +18,8 @@ pub(super) fn deviations(x: &Tensor, axes: &[usize]) -> (Tensor, Moments) {
     (deviation, Moments { mean, variance })
 }
 
-/// The moments of x over all axes but the last, in one pass: of x less its first row, whose square loses no digits, as a row is about as far
-/// from the mean as the others are.
+/// The moments of x over all axes but the last, in one pass: of x less its first row. A row that is `k` deviations from the mean costs the
+/// variance `k²` units of its last place: next to nothing, as rows are about as far from it as one another.
 #[track_caller]
 pub(super) fn moments_of_columns(x: &Tensor) -> Moments {
     let axes: Vec<usize> = (0..x.rank() - 1).collect();
