@@ -200,7 +200,6 @@ impl Large {
             }
             let mut of_product = false;
             let mut only = true;
-            let mut fed = 0;
             for (i, call) in plan.calls.iter().enumerate() {
                 let (reads, writes) = call.work.touches();
                 if !reads.contains(&id) && !writes.contains(&id) {
@@ -215,17 +214,15 @@ impl Large {
                         only &= !gradient;
                     }
                     Work::Loop(l) => {
+                        // what feeds an update of weights or states stays whole
                         let leaf = |id: &usize| matches!(plan.buffers[*id].storage, Storage::Leaf { .. });
-                        if reads.contains(&id) && writes.iter().any(leaf) {
-                            fed += l.outer.iter().product::<usize>() * l.rows * l.cols;
-                        }
+                        only &= !(reads.contains(&id) && writes.iter().any(leaf));
                         only &= l.folds.iter().all(|f| l.operands[f.operand].buffer != id);
                     }
                     _ => only = false,
                 }
             }
-            // what feeds updates of weights or states, element by element, stays whole
-            if of_product && only && fed < buffer.shape.elements() {
+            if of_product && only {
                 self.half.buffers.insert(id);
             }
         }

@@ -138,7 +138,7 @@ fn maxima_and_moments_are_not_rounded() {
     assert!(maxima >= 3, "of three stages");
     let is_vector = |id: &usize| large.plan.buffers[*id].shape.elements() <= 16 << 3;
     assert!(!large.half.buffers.iter().any(is_vector), "{:?}", large.half.buffers);
-    // that a state is updated from its first row keeps no convolution's result whole
+    // that running moments are updated from it keeps no convolution's result whole
     let is_half = |i: &usize| match &large.plan.calls[*i].work {
         Work::Matmul(m) => m.stores.iter().all(|s| large.half.contains(m.operands[s.1].buffer)),
         _ => false,

@@ -80,13 +80,13 @@ fn batch_norm_remembers() {
     compare(&y, &expected, exact).unwrap();
 }
 
-/// Moments are those of x less its first row: far from zero, all alike, and with a first row as far from the mean as can be.
+/// Far from zero, all alike, and with a first row as far from the mean as can be.
 #[test]
 fn batch_norm_bears_far_means_and_odd_first_rows() {
     const ROWS: usize = 4096;
     let noise = numbers("noise", 4 * ROWS);
     let of = |row: usize, channel: usize| match channel {
-        0 => 1e4 + noise[4 * row],
+        0 => 1e3 + noise[4 * row],
         1 => 7.0,
         2 if row == 0 => 1e3,
         _ => noise[4 * row + channel],
@@ -102,8 +102,8 @@ fn batch_norm_bears_far_means_and_odd_first_rows() {
     g.output("y", &BatchNorm::new_1d("bn", 4).forward(&g.input("x", &[ROWS, 4])));
     everywhere(|executor| {
         let y = one_step(executor, &g, &values(&[("x", &x)])).remove("y").unwrap();
-        // a mean of 1e4 is known to 1e-3, and ROWS units in the last place of a variance are 3e-4 of it
-        for (number, tolerance) in [(0, 4e-3), (1, 0.0), (2, 1e-3), (3, 1e-5)] {
+        // a mean of 1e3 is known to some units of 6e-5
+        for (number, tolerance) in [(0, 2e-3), (1, 0.0), (2, 1e-5), (3, 1e-5)] {
             let told: Vec<f64> = y.iter().skip(number).step_by(4).copied().collect();
             compare(&told, &channel(number), Tolerance::new(tolerance, tolerance)).unwrap();
         }

@@ -1,6 +1,6 @@
 use citius_graph::{Init, Mode, Tensor, Vjp};
 
-use super::norm::{Moments, channels_last, moments_of_columns};
+use super::norm::{Moments, channels_last, deviations};
 use crate::Module;
 
 /// `y = (x − mean)/√(variance + eps) · weight + bias` by channel, as PyTorch's `BatchNorm1d` and `BatchNorm2d`:
@@ -120,11 +120,12 @@ impl Module for BatchNorm {
         let last = x.transpose(&there);
         let y = match self.moments(x) {
             Mode::Train => {
-                let batch = moments_of_columns(&last);
+                let all_but_channels: Vec<usize> = (0..x.rank() - 1).collect();
+                let (deviation, batch) = deviations(&last, &all_but_channels);
                 self.track(&batch, x.elements() / self.channels);
                 let inverse = 1.0 / (&batch.variance + self.eps).sqrt();
                 let parameters = self.parameters(x);
-                let y = scaled(&((&last - &batch.mean) * &inverse), &parameters);
+                let y = scaled(&(&deviation * &inverse), &parameters);
                 let of = [&last, &batch.mean, &inverse].into_iter().chain(parameters.iter().flatten());
                 y.with_gradient(&of.collect::<Vec<_>>(), gradients)
             }

@@ -18,19 +18,6 @@ pub(super) fn deviations(x: &Tensor, axes: &[usize]) -> (Tensor, Moments) {
     (deviation, Moments { mean, variance })
 }
 
-/// The moments of x over all axes but the last, in one pass: of x less its first row. A row that is `k` deviations from the mean costs the
-/// variance `k²` units of its last place: next to nothing, as rows are about as far from it as one another.
-#[track_caller]
-pub(super) fn moments_of_columns(x: &Tensor) -> Moments {
-    let axes: Vec<usize> = (0..x.rank() - 1).collect();
-    let first = axes.iter().fold(x.clone(), |rows, axis| rows.slice(*axis, 0, 1));
-    let near = x - &first;
-    let (mean, square) = (near.mean(&axes, true), near.square().mean(&axes, true));
-    // rounding may leave a little less than nothing
-    let variance = (square - mean.square()).relu();
-    Moments { mean: first + mean, variance }
-}
-
 /// `deviation / √(variance + eps)`
 #[track_caller]
 pub(super) fn scaled(deviation: &Tensor, variance: &Tensor, eps: f64) -> Tensor {
