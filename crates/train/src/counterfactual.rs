@@ -443,7 +443,7 @@ impl What {
         }
     }
 
-    /// Whether a training can be had that way, and somebody would tell.
+    /// Whether a check of the doctor's tells what it saves, so that this should be well known.
     fn is_remedy(&self, batch: usize, on_gpu: bool) -> bool {
         match self {
             What::CachedBatch | What::Workers(_) | What::Pinned | What::Processor => true,

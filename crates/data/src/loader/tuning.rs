@@ -1,8 +1,8 @@
 //! How many workers: tried out while running.
 //!
-//! It starts with none, or, where rows take long, with one per core. When filling takes a good part of the caller's time, numbers of workers are tried in turn, and the one that
-//! delivers most batches per second is kept, until it turns slow, or for a while: a moment at which something else held a core
-//! may have misled. The batches are the same, so trying costs nothing but time.
+//! It starts with none, or, where rows take long, with one per core. When filling takes a good part of the caller's time, numbers of
+//! workers are tried in turn, and the one that delivers most batches per second is kept, until it turns slow, or for a while: a moment
+//! at which something else held a core may have misled. The batches are the same, so trying costs nothing but time.
 
 use std::time::{Duration, Instant};
 
