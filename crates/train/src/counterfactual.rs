@@ -271,6 +271,7 @@ fn variants(material: &Material, settings: &Settings, machine: Machine, batch: u
     let sizes = [batch / 2, batch * 2, batch * 4];
     for size in sizes.into_iter().filter(|size| (1..=material.rows()).contains(size) && *size != batch) {
         let other = Settings { batch_size: size, ..settings.clone() };
+        let machine = machine.for_steps_of(&other, material);
         all.push((What::Batch(size), Supply::Real, other, machine, None));
     }
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -562,6 +563,16 @@ mod tests {
         let plain = judged(&[(None, 1e-6), (None, 1e-6), (Some(What::CachedBatch), 1e-8)], 0.9, None);
         assert_eq!(plain.verdict, Verdict::DataBound, "beyond doubt all the same: {plain:?}");
         assert!(busy.says.contains("busy with something else") && !quiet.says.contains("busy"), "{}", busy.says);
+    }
+
+    #[test]
+    fn larger_batches_are_compiled_for_fewer_steps() {
+        let (settings, material) = (settings(), rows());
+        let machine = Machine::of(Device::Cuda(0), citius_cpu::Options::default(), &settings, &material);
+        for (what, _, settings, variant, _) in variants(&material, &settings, machine, settings.batch_size) {
+            let trained = Machine::of(variant.device, variant.cpu, &settings, &material);
+            assert_eq!(variant.cuda.steps, trained.cuda.steps, "as a training with {} is", what.name());
+        }
     }
 
     #[test]

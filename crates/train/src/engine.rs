@@ -60,15 +60,19 @@ impl Machine {
     /// For the steps of a training: products in its precision, batches on their way as it says, compiled for as many as there are.
     pub fn of(device: Device, cpu: Options, settings: &Settings, material: &Material) -> Machine {
         let halves_from = (settings.precision == Precision::Bf16).then_some(citius_cpu::LARGE_PRODUCT);
-        let rows = material.rows().max(1);
-        let steps = rows.div_ceil(settings.batch_size.clamp(1, rows)).saturating_mul(settings.epochs);
         let cuda = citius_cuda::Options {
             precision: settings.precision,
             unpinned: material.unpinned(),
-            steps: Some(steps as u64),
             ..citius_cuda::Options::default()
         };
-        Machine { device, cpu: Options { halves_from, ..cpu }, cuda }
+        Machine { device, cpu: Options { halves_from, ..cpu }, cuda }.for_steps_of(settings, material)
+    }
+
+    /// The same, compiled for the steps of this training: a GPU's code is made with less care where they are few.
+    pub fn for_steps_of(self, settings: &Settings, material: &Material) -> Machine {
+        let rows = material.rows().max(1);
+        let steps = rows.div_ceil(settings.batch_size.clamp(1, rows)).saturating_mul(settings.epochs);
+        Machine { cuda: citius_cuda::Options { steps: Some(steps as u64), ..self.cuda }, ..self }
     }
 }
 

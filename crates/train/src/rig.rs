@@ -213,10 +213,17 @@ impl<'a> Rig<'a> {
         Ok(rig)
     }
 
-    /// A turn among others: so many steps, after those of batches that were held ready; seconds of each. Its loader rests then.
+    /// A turn among others: about so many steps, after those of batches that were held ready; seconds of each. Its loader rests then.
     pub fn turn(&mut self, steps: u64) -> Result<f64, TrainError> {
         self.use_up()?;
-        let seconds = self.run(steps)?;
+        let epoch = self.feeder.steps;
+        let seconds = if steps < 2 * epoch {
+            self.run(steps)?
+        } else {
+            // whole epochs, whose ends cost what they cost in training
+            self.run((epoch - self.step % epoch) % epoch)?;
+            self.run(steps / epoch * epoch)?
+        };
         self.rest();
         Ok(seconds)
     }
@@ -388,5 +395,25 @@ impl Driver for Feeder {
 
     fn after(&mut self, _: u64, _: &Outputs) -> Flow {
         Flow::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::tests::{rows, settings};
+
+    #[test]
+    fn turns_of_some_epochs_are_whole_ones() {
+        let (settings, material) = (settings(), rows());
+        let held = Held::new(&material, &settings).unwrap();
+        let mut rig = Rig::new(&material, &settings, Machine::default(), Supply::Real, &held, None).unwrap();
+        let epoch = rig.feeder.steps;
+        assert!(epoch > 1);
+        rig.run(1).unwrap();
+        rig.turn(2 * epoch + 1).unwrap();
+        assert_eq!(rig.step, 3 * epoch, "to the end of the first, untimed, then two");
+        rig.turn(1).unwrap();
+        assert_eq!(rig.step, 3 * epoch + 1, "shorter ones as they are");
     }
 }
