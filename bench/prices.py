@@ -6,7 +6,7 @@
 
 Writes programs with one fault each, has `citius doctor` name it and state its price, then really trains with the fault and with the
 doctor's own fix, as many epochs, in turns, and compares: price over seconds saved, with a 95% interval (bootstrap over the rounds, of
-the middle of the doctor's statements). `unpinned-copy` and `device-underused` need a GPU. One JSON object per line: what the doctor
+the middle of the doctor's statements). All but the first two cases need a GPU. One JSON object per line: what the doctor
 said, each round, then the summary. Needs Python's standard library.
 
 Of `device-underused`, as of the others, both are seconds for the same rows; how much is learned from them is another matter, which the
@@ -40,6 +40,14 @@ def cases(args):
         "unpinned-copy": {"device": "cuda", "hidden": [64], "batch-size": 2048, "epochs": 250, "delay": 0.001,
                           "workers": 8, "pinned": False, **digits},
         "device-underused": {"device": "cuda", "hidden": [128, 64], "batch-size": 16, "epochs": 80, **digits},
+        # wide products in 32 bits
+        "full-precision": {"device": "cuda", "hidden": [4096, 4096], "batch-size": 4096, "epochs": 10, "precision": "fp32",
+                           **digits},
+        # a step that a core takes less time for than a GPU
+        "gpu-too-large": {"rows": (5_000, 8), "device": "cuda", "hidden": [8], "batch-size": 32, "epochs": 2000},
+        # less memory than the rows need, so that a loader brings them in every epoch
+        "moved-every-epoch": {"device": "cuda", "hidden": [64], "batch-size": 2048, "epochs": 250, "memory": "16MiB",
+                              **digits},
     }
 
 

@@ -25,6 +25,9 @@ pub struct DoctorArgs {
     /// Time for trying fixes
     #[arg(long, value_name = "30s", default_value = "20s", value_parser = duration)]
     budget: Duration,
+    /// Time for looking at the training under probes; where steps are long, it may take up to 20 times as long
+    #[arg(long, value_name = "3s", default_value = "3s", value_parser = duration)]
+    look: Duration,
     /// Write the mended configuration beside the old one: X.toml becomes X.fixed.toml
     #[arg(long)]
     apply: bool,
@@ -82,7 +85,7 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let Subject { wishes, ledger, config } = Subject::of(args)?;
     let cpu = args.wishes.machine.options()?;
-    let options = Options { cpu, silence: args.silence.clone(), ..Options::default() };
+    let options = Options { cpu, look: args.look, silence: args.silence.clone(), ..Options::default() };
     let mut examination = examine_run(&wishes, ledger, &options);
     // a configuration that cannot be read at all has nothing to show
     if let (Some(why), None, None) =

@@ -19,6 +19,11 @@ use crate::timing::{self, Stopwatch, Times, Timing};
 
 /// More would only wait for each other.
 const MOST_THREADS: usize = 256;
+/// More than so many are not tried out.
+const MOST_TRIED: usize = 64;
+/// Operations of a step, some hundredths of a second on one core, from which all cores are taken untried: fewer are no faster, and trying one
+/// of many takes longer than all the steps that it could save.
+const LARGE_STEP: usize = 2_000_000_000;
 
 /// How to run a plan.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,10 +108,7 @@ impl Executable {
         };
         citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         let cores = available_parallelism().map_or(1, |n| n.get());
-        let candidates = match options.threads {
-            0 => (1..=cores.min(64)).filter(|t| t.is_power_of_two() || *t == cores).collect::<Vec<_>>(),
-            n => vec![n],
-        };
+        let candidates = candidates(options.threads, cores.min(MOST_TRIED), plan.total().flops);
         let most = candidates.iter().copied().max().unwrap_or(1);
         let arena = Aligned::try_new(plan.scratch_bytes).ok_or(CpuError::OutOfMemory(plan.scratch_bytes))?;
         let step_value = Aligned::new(64);
@@ -308,5 +310,26 @@ impl Executable {
             std::ptr::copy_nonoverlapping(slot.next, slot.now, slot.elements * slot.dtype.bytes());
         }
         *(self.step_value.pointer() as *mut f32) = step as f32;
+    }
+}
+
+/// Numbers of threads to be tried out.
+fn candidates(asked: usize, cores: usize, flops: usize) -> Vec<usize> {
+    match asked {
+        0 if flops >= LARGE_STEP => vec![cores],
+        0 => (1..=cores).filter(|t| t.is_power_of_two() || *t == cores).collect(),
+        n => vec![n],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_numbers_of_threads_are_tried_and_none_where_steps_are_large() {
+        assert_eq!(candidates(0, 12, 1_000), [1, 2, 4, 8, 12]);
+        assert_eq!(candidates(0, 12, LARGE_STEP), [12]);
+        assert_eq!(candidates(3, 12, LARGE_STEP), [3], "as told");
     }
 }

@@ -80,6 +80,8 @@ pub fn glance(problem: &Problem, wishes: &Wishes, settings: &Settings) -> Vec<Fi
     look(&evidence, &Options::default())
 }
 
+/// How many times as long as it was given a look may take where steps are long.
+const PATIENCE: f64 = 20.0;
 /// Rows that are brought into memory where a loader brings them.
 const SAMPLE: usize = 4096;
 
@@ -120,6 +122,16 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
     evidence.data = Some(facts(&problem, train, true));
     let able = evidence.cannot_start.is_none() && steps;
     let Some(settings) = evidence.settings.clone().filter(|_| able) else { return };
+    let (step, least) = (evidence.processor_step(options.cpu), Dynamic::least(&settings, train));
+    let seconds = step * least as f64;
+    if seconds > PATIENCE * options.look.as_secs_f64() {
+        evidence.missing.push(format!(
+            "how it learns: that takes {least} steps on the processor, of {step:.2} s each; with a smaller batch or network, or \
+             --look {:.0}s, there is time",
+            (seconds / PATIENCE).ceil()
+        ));
+        return;
+    }
     let subject = Subject {
         settings: &settings,
         train,

@@ -103,9 +103,14 @@ impl Verdict {
     }
 }
 
-/// Turns of each, and where there is little time.
+/// Turns of each, where there is little time, and where steps are long.
 const TURNS: usize = 9;
 const FEW_TURNS: usize = 5;
+const LEAST_TURNS: usize = 3;
+/// Seconds from which a step is long: what it costs to start and to gather is none of its troubles.
+const LONG_STEP: f64 = 0.1;
+/// Operations a second that no core exceeds.
+const CORE: f64 = 1.5e11;
 /// What saves time is priced: it has more turns until its interval is this part of the saving, or so much time and so many turns are over.
 const PRECISE: f64 = 0.2;
 const LONGER: Duration = Duration::from_secs(3);
@@ -132,17 +137,22 @@ pub fn counterfactuals(
     let rig =
         |supply, settings: &Settings, machine, workers| Rig::new(material, settings, machine, supply, &held, workers);
     let mut as_is = rig(Supply::Real, settings, machine, None)?;
-    as_is.warm_up(WARM_UP)?;
+    let step = as_is.warm_up(WARM_UP)?;
     let (batch, workers) = (as_is.batch, as_is.workers());
+    let beyond = as_is.engine().is_some_and(|engine| engine.plan(0).total().flops as f64 > step * processor_peak());
     if workers.is_some() {
         // as many as have turned out fastest, from now on
         as_is = rig(Supply::Real, settings, machine, workers)?;
     }
     let mut all = vec![(None, as_is), (None, rig(Supply::Real, settings, machine, workers)?)];
-    let short = budget < SHORT;
+    let (short, long) = (budget < SHORT, step > LONG_STEP);
     for (what, supply, settings, machine, others) in variants(material, settings, machine, batch) {
-        let known = workers.is_some_and(|n| what == What::Workers(n));
-        if known || (short && !what.matters(batch, workers.is_some())) {
+        let known = workers.is_some_and(|n| what == What::Workers(n)) || (what == What::Processor && beyond);
+        let matters = match long {
+            true => what.matters_in_long_steps(),
+            false => !short || what.matters(batch, workers.is_some()),
+        };
+        if known || !matters {
             continue;
         }
         let workers = others.or(workers);
@@ -151,7 +161,11 @@ pub fn counterfactuals(
             all.push((Some(what), rig));
         }
     }
-    let turns = if short { FEW_TURNS } else { TURNS };
+    let turns = match (long, short) {
+        (true, _) => LEAST_TURNS,
+        (_, true) => FEW_TURNS,
+        _ => TURNS,
+    };
     let mut race = Race::new(all, turns, budget)?;
     let mut open = vec![true; race.rigs.len()];
     for _ in 0..turns {
@@ -173,6 +187,11 @@ pub fn counterfactuals(
     }
     let roofline = roofline(&mut race.rigs[0].1, machine, median(&race.seconds[0]) * batch as f64);
     Ok(judge(&kinds, &race.seconds, batch, run_rows, roofline))
+}
+
+/// Operations a second that this processor cannot exceed.
+fn processor_peak() -> f64 {
+    CORE * std::thread::available_parallelism().map_or(1, |n| n.get()) as f64
 }
 
 /// Rigs that take turns, so that whatever else the machine does happens to all of them.
@@ -442,6 +461,11 @@ impl What {
             What::Batch(rows) => !loaded && *rows == 4 * batch,
             What::NoCompute | What::Threads(_) => false,
         }
+    }
+
+    /// The same where a step takes a tenth of a second.
+    fn matters_in_long_steps(&self) -> bool {
+        matches!(self, What::CachedBatch | What::Workers(_) | What::Pinned | What::Precision(_))
     }
 
     /// Whether a check of the doctor's tells what it saves, so that this should be well known.

@@ -192,7 +192,7 @@ impl<'a> Rig<'a> {
                     let loaded = Loaded { feed: loaded.feed.clone(), form: loaded.form, options };
                     loaded.loader(batch, settings.seed, 0, 0)
                 };
-                // as little held ready as works (see `use_up`), and yet enough for all workers to be busy, as in training
+                // as little held ready as works (see `turn`), and yet enough for all workers to be busy, as in training
                 let least = loader(1)?;
                 let chunk = least.report().prefetch / LEAST_CHUNKS;
                 let loader = match workers.filter(|n| *n > 0 && loaded.options.prefetch.is_none()) {
@@ -213,9 +213,10 @@ impl<'a> Rig<'a> {
         Ok(rig)
     }
 
-    /// A turn among others: about so many steps, after those of batches that were held ready; seconds of each. Its loader rests then.
+    /// A turn among others: about so many steps, after some that are not timed; seconds of each. Its loader rests then.
     pub fn turn(&mut self, steps: u64) -> Result<f64, TrainError> {
-        self.use_up()?;
+        // batches that workers hold ready would make them seem fast; and what is this rig's has left the caches while others had their turns
+        self.run(self.stock().max(steps / 2))?;
         let epoch = self.feeder.steps;
         let seconds = if steps < 2 * epoch {
             self.run(steps)?
@@ -290,14 +291,6 @@ impl<'a> Rig<'a> {
         match &self.feeder.bringer {
             Bringer::Loader(loader) => Some(loader.0.report().workers),
             Bringer::Order { .. } | Bringer::Nobody => None,
-        }
-    }
-
-    /// What was loaded while nobody asked is used up: batches that workers hold ready would make them seem fast. Rigs rest in between.
-    fn use_up(&mut self) -> Result<(), TrainError> {
-        match self.stock() {
-            0 => Ok(()),
-            stock => self.run(stock).map(|_| ()),
         }
     }
 
@@ -410,9 +403,8 @@ mod tests {
         let mut rig = Rig::new(&material, &settings, Machine::default(), Supply::Real, &held, None).unwrap();
         let epoch = rig.feeder.steps;
         assert!(epoch > 1);
-        rig.run(1).unwrap();
         rig.turn(2 * epoch + 1).unwrap();
-        assert_eq!(rig.step, 3 * epoch, "to the end of the first, untimed, then two");
+        assert_eq!(rig.step, 3 * epoch, "half as many untimed, to the end of an epoch, then two");
         rig.turn(1).unwrap();
         assert_eq!(rig.step, 3 * epoch + 1, "shorter ones as they are");
     }

@@ -123,10 +123,15 @@ pub struct Subject<'a> {
 }
 
 impl Dynamic {
+    /// Steps that it takes at least.
+    pub fn least(settings: &Settings, train: &Dataset) -> u64 {
+        SEEDS * LEAST.min(planned(settings, train))
+    }
+
     /// Trains and looks.
     pub fn of(subject: &Subject) -> Result<Dynamic, TrainError> {
         let Subject { settings, train, budget, .. } = *subject;
-        let planned = settings.updates(train.rows, settings.epochs).max(1) as u64 * settings.accumulate.max(1) as u64;
+        let planned = planned(settings, train);
         let mut dynamic = Dynamic { planned, whole: true, ..Dynamic::default() };
         let each = budget.mul_f64(0.7 / SEEDS as f64);
         for seed in 0..SEEDS {
@@ -148,6 +153,11 @@ impl Dynamic {
     pub fn median(&self, of: impl Fn(&Observed) -> f64) -> f64 {
         median(self.runs.iter().map(of).collect())
     }
+}
+
+/// Steps of the whole training.
+fn planned(settings: &Settings, train: &Dataset) -> u64 {
+    settings.updates(train.rows, settings.epochs).max(1) as u64 * settings.accumulate.max(1) as u64
 }
 
 impl Observed {

@@ -37,6 +37,9 @@ pub enum Kind {
     Speed,
 }
 
+/// Operations a second that a core comes to in a large network.
+const CORE: f64 = 4e10;
+
 /// All that is known.
 #[derive(Default)]
 pub struct Evidence {
@@ -64,6 +67,18 @@ impl Evidence {
     /// Where steps are timed: on a GPU that was asked for, else on the processor.
     pub fn device(&self) -> Device {
         self.wishes.device.filter(|device| matches!(device, Device::Cuda(_))).unwrap_or(Device::Cpu)
+    }
+
+    /// Seconds of a step on the processor: as measured, or by its operations.
+    pub fn processor_step(&self, cpu: citius_cpu::Options) -> f64 {
+        if let Some(speed) = self.speed.as_ref().filter(|speed| !speed.on_gpu) {
+            return speed.otherwise.step_us / 1e6;
+        }
+        let cores = match cpu.threads {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+            threads => threads,
+        };
+        self.statics.as_ref().map_or(0, |statics| statics.flops) as f64 / (CORE * cores as f64)
     }
 
     pub fn has(&self, kind: Kind) -> bool {

@@ -19,6 +19,8 @@ pub struct Statics {
     pub training: bool,
     /// Random numbers drawn in the step (dropout).
     pub random: usize,
+    /// Operations of the step.
+    pub flops: usize,
     pub prediction_shape: Vec<usize>,
     pub target_shape: Vec<usize>,
     /// The first mistake made while tracing.
@@ -56,7 +58,10 @@ impl Statics {
             &mut |forward| statics.look(forward),
         );
         match planned {
-            Ok(plan) => statics.warnings = plan.warnings.iter().map(ToString::to_string).collect(),
+            Ok(plan) => {
+                statics.warnings = plan.warnings.iter().map(ToString::to_string).collect();
+                statics.flops = plan.total().flops;
+            }
             Err(error) => statics.mistake = Some(error.to_string()),
         }
         statics
