@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::args::WishArgs;
 use crate::error::{Done, Failure};
-use crate::screen::{Sink, line};
+use crate::screen::{Sink, Waiting, line};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -85,7 +85,10 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let Subject { wishes, ledger, config } = Subject::of(args)?;
     let cpu = args.wishes.machine.options()?;
-    let options = Options { cpu, look: args.look, silence: args.silence.clone(), ..Options::default() };
+    let usual = Options::default();
+    let waiting = Waiting::new(usual.time + args.look + usual.ask + args.budget);
+    let progress = waiting.progress();
+    let options = Options { cpu, look: args.look, silence: args.silence.clone(), progress, ..usual };
     let mut examination = examine_run(&wishes, ledger, &options);
     // a configuration that cannot be read at all has nothing to show
     if let (Some(why), None, None) =
@@ -96,9 +99,10 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
     if examination.serious().next().is_some() {
         try_fixes(&mut examination, args.budget, cpu);
     }
+    waiting.pause();
     line(sink, examination.to_string().trim_end());
     if args.apply {
-        apply(&examination, config.as_deref(), args.budget, cpu, sink)?;
+        apply(&examination, config.as_deref(), args.budget, cpu, &waiting, sink)?;
     }
     if args.json {
         line(Sink::Stdout, &examination.to_json().to_string());
@@ -142,6 +146,7 @@ fn apply(
     config: Option<&Path>,
     budget: Duration,
     cpu: citius_cpu::Options,
+    waiting: &Waiting,
     sink: Sink,
 ) -> Result<(), Failure> {
     let mut fixed = mended(examination, usize::MAX).map_err(Failure::failed)?;
@@ -150,6 +155,7 @@ fn apply(
             Ok(trial) if trial.verdict == Verdict::Confirmed => fixed.trial = Some(trial),
             _ => fixed = mended(examination, 1).map_err(Failure::failed)?,
         }
+        waiting.pause();
     }
     line(sink, "");
     for left in &fixed.left {

@@ -21,6 +21,44 @@ pub fn line(sink: Sink, text: &str) {
     };
 }
 
+/// What is being done, and for how long already, where somebody waits at a terminal.
+pub struct Waiting(ProgressBar);
+
+impl Waiting {
+    /// `usual`: most of the time it is over sooner.
+    pub fn new(usual: Duration) -> Waiting {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+        let template = format!("  {{spinner}} {{msg}}  {{elapsed}}, usually under {} s", usual.as_secs().max(1));
+        if let Ok(style) = ProgressStyle::with_template(&template) {
+            bar.set_style(style);
+        }
+        Waiting(bar)
+    }
+
+    pub fn progress(&self) -> citius_doctor::Progress {
+        let bar = self.0.clone();
+        citius_doctor::Progress::new(move |doing| {
+            if bar.is_finished() {
+                bar.reset();
+            }
+            bar.set_message(doing.to_owned());
+            bar.enable_steady_tick(Duration::from_millis(100));
+        })
+    }
+
+    /// The line is gone, until something new begins.
+    pub fn pause(&self) {
+        self.0.disable_steady_tick();
+        self.0.finish_and_clear();
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// Lines of progress of a run without a terminal, at most.
 const LINES: usize = 10;
 /// Up to this many epochs, each has its line.

@@ -119,7 +119,8 @@ mod tests {
         };
         let cannot_start = cannot_start.then(|| "it cannot".to_owned());
         let evidence = Evidence { cannot_start, ..Evidence::default() };
-        Examination { evidence, findings: trials.iter().enumerate().map(finding).collect(), seconds: 0.0 }
+        let findings = trials.iter().enumerate().map(finding).collect();
+        Examination { evidence, findings, seconds: 0.0, progress: Default::default() }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::checks;
 use crate::evidence::dynamic::Subject;
 use crate::evidence::{DataFacts, Dynamic, Evidence, Ledger, Speed, Statics};
 use crate::finding::{Finding, Severity};
+use crate::progress::Progress;
 use crate::what_if::WhatIf;
 
 /// How closely to look.
@@ -23,6 +24,7 @@ pub struct Options {
     pub cpu: citius_cpu::Options,
     /// Causes that are not wanted.
     pub silence: Vec<String>,
+    pub progress: Progress,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
             time: Duration::from_millis(800),
             cpu: citius_cpu::Options::default(),
             silence: Vec::new(),
+            progress: Progress::default(),
         }
     }
 }
@@ -43,6 +46,7 @@ pub struct Examination {
     /// The likeliest cause first.
     pub findings: Vec<Finding>,
     pub seconds: f64,
+    pub progress: Progress,
 }
 
 impl Examination {
@@ -61,12 +65,15 @@ pub fn examine(wishes: &Wishes, options: &Options) -> Examination {
 pub fn examine_run(wishes: &Wishes, ledger: Option<Ledger>, options: &Options) -> Examination {
     let started = Instant::now();
     let mut evidence = Evidence { wishes: wishes.clone(), ledger, ..Evidence::default() };
+    options.progress.tell("reading the data");
     match Problem::read(wishes) {
         Ok(problem) => gather(Rc::new(problem), options, true, &mut evidence),
         Err(error) => evidence.cannot_start = Some(error.to_string()),
     }
+    options.progress.tell("asking what would be if");
     let findings = look(&evidence, options);
-    Examination { evidence, findings, seconds: started.elapsed().as_secs_f64() }
+    let (seconds, progress) = (started.elapsed().as_secs_f64(), options.progress.clone());
+    Examination { evidence, findings, seconds, progress }
 }
 
 /// Looks at the settings and the rows alone: no step is taken.
@@ -107,6 +114,7 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
         }
     }
     if let Some(settings) = evidence.settings.as_ref().filter(|_| evidence.cannot_start.is_none() && steps) {
+        options.progress.tell("timing steps, as they are and otherwise");
         match Speed::of(&problem.train, settings, evidence.device(), options.cpu, options.time) {
             Ok(mut speed) => {
                 speed.run = evidence.ledger.as_ref().and_then(|ledger| ledger.time.clone());
@@ -139,6 +147,7 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
         cpu: options.cpu,
         budget: options.look,
     };
+    options.progress.tell("watching it learn, from several seeds");
     match Dynamic::of(&subject) {
         Ok(dynamic) => {
             evidence.what_if = Some(WhatIf::new(problem.clone(), sampled.clone(), &dynamic, options.cpu, options.ask));

@@ -13,6 +13,7 @@
 //! watch.rs      the short check in every run
 //! trials.rs     fixes tried against a control
 //! clock.rs      time, beside other work
+//! progress.rs   what the doctor is doing
 //! apply.rs      the mended configuration, written
 //! report.rs     an examination as text and as JSON
 //! ```
@@ -29,6 +30,7 @@ mod clock;
 pub mod evidence;
 mod examine;
 mod finding;
+mod progress;
 mod report;
 mod score;
 pub mod selftest;
@@ -40,6 +42,7 @@ pub use apply::{Mended, fixed_path, mended, write};
 pub use evidence::{Evidence, Kind};
 pub use examine::{Examination, Options, examine, examine_run, glance, look};
 pub use finding::{Change, Finding, Fix, Number, Price, Severity};
+pub use progress::Progress;
 pub use trials::{Trial, Verdict, try_again, try_fixes};
 pub use watch::{Doctor, Watch};
 pub use what_if::{Answer, WhatIf};

@@ -85,6 +85,7 @@ pub fn try_fixes(examination: &mut Examination, budget: Duration, cpu: citius_cp
     for finding in examination.findings.iter_mut().filter(|finding| finding.severity > Severity::Note) {
         let Some(fix) = finding.fix.as_ref().filter(|fix| !fix.changes.is_empty()) else { continue };
         number += 1;
+        examination.progress.tell(&format!("trying a fix of {} from four seeds, beside a control", finding.cause));
         let tried = match &mut bench {
             // rows to judge by are worth more than they cost, and cost more than they gain
             _ if finding.cause == "no-validation" => Err("what it gains is knowledge, not time".to_owned()),
@@ -108,6 +109,7 @@ pub fn try_again(
     budget: Duration,
     cpu: citius_cpu::Options,
 ) -> Result<Trial, String> {
+    examination.progress.tell("trying all fixes together");
     Bench::of(examination, budget, cpu)?.trial(fix, FRESH_SEED, FRESH_SEED)
 }
 
