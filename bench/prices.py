@@ -45,9 +45,6 @@ def cases(args):
                            **digits},
         # a step that a core takes less time for than a GPU
         "gpu-too-large": {"rows": (5_000, 8), "device": "cuda", "hidden": [8], "batch-size": 32, "epochs": 2000},
-        # less memory than the rows need, so that a loader brings them in every epoch
-        "moved-every-epoch": {"device": "cuda", "hidden": [64], "batch-size": 2048, "epochs": 250, "memory": "16MiB",
-                              **digits},
     }
 
 
@@ -144,7 +141,7 @@ def case(args, folder, cause, settings, out):
 
 
 def summary(cause, statements, rounds, asked, out):
-    if not rounds:
+    if not rounds or not statements:
         return False
     saved = lambda key: [r["fault"][key] - r["fixed"][key] for r in rounds]
     price, really = statistics.median(statements), statistics.median(saved("steps_s"))

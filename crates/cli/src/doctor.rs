@@ -26,7 +26,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "30s", default_value = "20s", value_parser = duration)]
     budget: Duration,
     /// Time for looking at the training under probes; where steps are long, it may take up to 20 times as long
-    #[arg(long, value_name = "3s", default_value = "3s", value_parser = duration)]
+    #[arg(long, value_name = "3s", default_value = "3s", value_parser = duration, conflicts_with = "selftest")]
     look: Duration,
     /// Write the mended configuration beside the old one: X.toml becomes X.fixed.toml
     #[arg(long)]
@@ -59,6 +59,7 @@ const EXAMPLES: &str = "Examples:
   citius doctor houses.csv --target price           before a run
   citius doctor run.toml --budget 30s --apply       try fixes, and write run.fixed.toml
   citius doctor runs/houses-1                       after a run, or during one
+  citius doctor large.toml --look 30s               a network whose steps take long
   citius doctor --causes                            what can be found
   citius doctor --selftest --json                   how well it finds what was put into programs
 
@@ -85,10 +86,9 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let Subject { wishes, ledger, config } = Subject::of(args)?;
     let cpu = args.wishes.machine.options()?;
-    let usual = Options::default();
-    let waiting = Waiting::new(usual.time + args.look + usual.ask + args.budget);
+    let waiting = Waiting::new();
     let progress = waiting.progress();
-    let options = Options { cpu, look: args.look, silence: args.silence.clone(), progress, ..usual };
+    let options = Options { cpu, look: args.look, silence: args.silence.clone(), progress, ..Options::default() };
     let mut examination = examine_run(&wishes, ledger, &options);
     // a configuration that cannot be read at all has nothing to show
     if let (Some(why), None, None) =
@@ -97,7 +97,7 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
         return Err(Failure::Usage(why.clone()));
     }
     if examination.serious().next().is_some() {
-        try_fixes(&mut examination, args.budget, cpu);
+        try_fixes(&mut examination, args.budget, cpu, &options.progress);
     }
     waiting.pause();
     line(sink, examination.to_string().trim_end());
@@ -151,6 +151,7 @@ fn apply(
 ) -> Result<(), Failure> {
     let mut fixed = mended(examination, usize::MAX).map_err(Failure::failed)?;
     if fixed.applied.len() > 1 {
+        waiting.progress().tell("trying all fixes together", Some(budget));
         match try_again(examination, &fixed.fix, budget, cpu) {
             Ok(trial) if trial.verdict == Verdict::Confirmed => fixed.trial = Some(trial),
             _ => fixed = mended(examination, 1).map_err(Failure::failed)?,

@@ -21,15 +21,13 @@ pub fn line(sink: Sink, text: &str) {
     };
 }
 
-/// What is being done, and for how long already, where somebody waits at a terminal.
+/// What is being done, for how long already and about how long it takes, where somebody waits at a terminal.
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
-    /// `usual`: most of the time it is over sooner.
-    pub fn new(usual: Duration) -> Waiting {
+    pub fn new() -> Waiting {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-        let template = format!("  {{spinner}} {{msg}}  {{elapsed}}, usually under {} s", usual.as_secs().max(1));
-        if let Ok(style) = ProgressStyle::with_template(&template) {
+        if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg}  {elapsed}{prefix}") {
             bar.set_style(style);
         }
         Waiting(bar)
@@ -37,11 +35,13 @@ impl Waiting {
 
     pub fn progress(&self) -> citius_doctor::Progress {
         let bar = self.0.clone();
-        citius_doctor::Progress::new(move |doing| {
-            if bar.is_finished() {
-                bar.reset();
+        citius_doctor::Progress::new(move |doing, about| {
+            if bar.is_hidden() {
+                return;
             }
+            bar.reset();
             bar.set_message(doing.to_owned());
+            bar.set_prefix(about.map_or(String::new(), |about| format!(" of about {}s", about.as_secs_f64().ceil())));
             bar.enable_steady_tick(Duration::from_millis(100));
         })
     }

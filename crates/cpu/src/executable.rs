@@ -19,10 +19,10 @@ use crate::timing::{self, Stopwatch, Times, Timing};
 
 /// More would only wait for each other.
 const MOST_THREADS: usize = 256;
-/// More than so many are not tried out.
+/// More than so many are not taken unless told.
 const MOST_TRIED: usize = 64;
-/// Operations of a step, some hundredths of a second on one core, from which all cores are taken untried: fewer are no faster, and trying one
-/// of many takes longer than all the steps that it could save.
+/// Operations of a step, some hundredths of a second on one core, from which all cores are taken untried: trying one of many would take
+/// longer than it could save.
 const LARGE_STEP: usize = 2_000_000_000;
 
 /// How to run a plan.
@@ -108,8 +108,8 @@ impl Executable {
         };
         citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         let cores = available_parallelism().map_or(1, |n| n.get());
-        let candidates = candidates(options.threads, cores.min(MOST_TRIED), plan.total().flops);
-        let most = candidates.iter().copied().max().unwrap_or(1);
+        let tuning = tuning(options.threads, cores.min(MOST_TRIED), plan.total().flops);
+        let most = tuning.candidates().iter().copied().max().unwrap_or(1);
         let arena = Aligned::try_new(plan.scratch_bytes).ok_or(CpuError::OutOfMemory(plan.scratch_bytes))?;
         let step_value = Aligned::new(64);
         let mut constants = Vec::new();
@@ -165,7 +165,7 @@ impl Executable {
             schedules,
             pool: Pool::new(most)?,
             barrier: Barrier::new(most),
-            tuning: Tuning::new(candidates),
+            tuning,
             wanted: Wanted::new(),
             stopwatch,
             plan,
@@ -313,12 +313,16 @@ impl Executable {
     }
 }
 
-/// Numbers of threads to be tried out.
-fn candidates(asked: usize, cores: usize, flops: usize) -> Vec<usize> {
+/// How many threads take a step, and how that is found out.
+fn tuning(asked: usize, cores: usize, flops: usize) -> Tuning {
     match asked {
-        0 if flops >= LARGE_STEP => vec![cores],
-        0 => (1..=cores).filter(|t| t.is_power_of_two() || *t == cores).collect(),
-        n => vec![n],
+        0 if flops >= LARGE_STEP => {
+            let mut candidates = vec![cores.div_ceil(2), cores];
+            candidates.dedup();
+            Tuning::trusting(candidates)
+        }
+        0 => Tuning::new((1..=cores).filter(|t| t.is_power_of_two() || *t == cores).collect()),
+        n => Tuning::new(vec![n]),
     }
 }
 
@@ -327,9 +331,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_numbers_of_threads_are_tried_and_none_where_steps_are_large() {
-        assert_eq!(candidates(0, 12, 1_000), [1, 2, 4, 8, 12]);
-        assert_eq!(candidates(0, 12, LARGE_STEP), [12]);
-        assert_eq!(candidates(3, 12, LARGE_STEP), [3], "as told");
+    fn few_numbers_of_threads_are_tried_and_none_at_first_where_steps_are_large() {
+        assert_eq!(tuning(0, 12, 1_000).candidates(), [1, 2, 4, 8, 12]);
+        let large = tuning(0, 12, LARGE_STEP);
+        assert!(large.candidates() == [6, 12] && large.settled() && large.threads() == 12);
+        assert_eq!(tuning(3, 12, LARGE_STEP).candidates(), [3], "as told");
+        assert!(!tuning(0, 1, LARGE_STEP).has_choice());
     }
 }

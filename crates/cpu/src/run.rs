@@ -302,8 +302,9 @@ impl<'a> Outputs<'a> {
 const TRIAL: u64 = 64;
 const SHORTEST_TRIAL: u64 = 8;
 const LONG_TRIAL: f64 = 0.02;
-/// Steps after which a choice is looked at again.
+/// Steps after which a choice is looked at again; long ones sooner.
 const REVIEW: u64 = 2048;
+const LONG_REVIEW: u64 = 16;
 
 impl Executable {
     /// Takes up to `steps` steps, numbered from `first`; returns how many were taken.
@@ -330,8 +331,8 @@ impl Executable {
             let threads = self.tuning.threads();
             let most = match (self.tuning.has_choice(), self.tuning.settled()) {
                 (false, _) => steps - taken,
-                (true, true) => REVIEW.min(steps - taken),
-                (true, false) => SHORTEST_TRIAL.min(steps - taken),
+                (true, true) => self.tuning.review.min(steps - taken),
+                (true, false) => self.tuning.shortest.min(steps - taken),
             };
             let trial = !self.tuning.settled();
             self.stopwatch.next(first + taken);
@@ -341,14 +342,14 @@ impl Executable {
             let mut timed = done;
             let left = steps - taken - done;
             // too short to tell: those that follow count, where there are enough
-            if trial && !stop && left >= SHORTEST_TRIAL && start.elapsed().as_secs_f64() < LONG_TRIAL {
+            if trial && !stop && left >= self.tuning.shortest && start.elapsed().as_secs_f64() < LONG_TRIAL {
                 start = Instant::now();
                 let (first, most) = (first + taken + done, TRIAL.min(left));
                 self.stopwatch.next(first);
                 (timed, stop) = self.walk(memory.seed(), first, most, threads, end, driver);
                 done += timed;
             }
-            if timed >= SHORTEST_TRIAL {
+            if timed >= self.tuning.shortest {
                 self.tuning.observe(threads, start.elapsed().as_secs_f64() / timed as f64);
                 if trial && self.tuning.settled() {
                     self.stopwatch.settle(taken + done);
@@ -619,6 +620,9 @@ pub(crate) struct Tuning {
     /// Seconds per step, the fastest of its tries.
     best: Vec<f64>,
     trials: usize,
+    /// Steps of a trial at least, and after which the choice is looked at again.
+    shortest: u64,
+    review: u64,
 }
 
 /// Times each candidate is tried; the fastest try counts.
@@ -628,7 +632,18 @@ const DOUBT: f64 = 1.3;
 
 impl Tuning {
     pub fn new(candidates: Vec<usize>) -> Tuning {
-        Tuning { best: vec![f64::INFINITY; candidates.len()], candidates, trials: 0 }
+        let best = vec![f64::INFINITY; candidates.len()];
+        Tuning { candidates, best, trials: 0, shortest: SHORTEST_TRIAL, review: REVIEW }
+    }
+
+    /// For long steps, each of which tells how long it takes: the last candidate is taken untried, until it becomes slower than it was.
+    pub fn trusting(candidates: Vec<usize>) -> Tuning {
+        let trials = TRIES * candidates.len();
+        Tuning { trials, shortest: 1, review: LONG_REVIEW, ..Tuning::new(candidates) }
+    }
+
+    pub fn candidates(&self) -> &[usize] {
+        &self.candidates
     }
 
     pub fn has_choice(&self) -> bool {
@@ -643,7 +658,8 @@ impl Tuning {
         if !self.settled() {
             return self.candidates[self.trials % self.candidates.len()];
         }
-        let fastest = (0..self.candidates.len()).min_by(|&a, &b| self.best[a].total_cmp(&self.best[b]));
+        // of those that are untried the last
+        let fastest = (0..self.candidates.len()).rev().min_by(|&a, &b| self.best[a].total_cmp(&self.best[b]));
         self.candidates[fastest.unwrap_or(0)]
     }
 
@@ -655,9 +671,13 @@ impl Tuning {
             return;
         }
         let other = (0..self.best.len()).filter(|&j| j != i).map(|j| self.best[j]).fold(f64::INFINITY, f64::min);
-        if seconds_per_step > DOUBT * other {
+        let untried = other == f64::INFINITY;
+        let expected = if untried { self.best[i] } else { other };
+        if self.has_choice() && seconds_per_step > DOUBT * expected {
             self.best.fill(f64::INFINITY);
             self.trials = 0;
+        } else if untried {
+            self.best[i] = self.best[i].min(seconds_per_step);
         }
     }
 }
@@ -665,6 +685,23 @@ impl Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_cores_are_trusted_until_they_slow_down() {
+        let mut tuning = Tuning::trusting(vec![8, 16]);
+        assert!(tuning.settled() && tuning.threads() == 16);
+        tuning.observe(16, 2.0);
+        tuning.observe(16, 1.0);
+        tuning.observe(16, 1.2);
+        assert!(tuning.settled() && tuning.threads() == 16);
+        tuning.observe(16, 1.4);
+        assert!(!tuning.settled(), "it took 1 before");
+        while !tuning.settled() {
+            let threads = tuning.threads();
+            tuning.observe(threads, if threads == 8 { 1.1 } else { 1.4 });
+        }
+        assert_eq!(tuning.threads(), 8);
+    }
 
     #[test]
     fn the_fastest_is_chosen_and_doubted_when_it_slows_down() {

@@ -120,7 +120,7 @@ mod tests {
         let cannot_start = cannot_start.then(|| "it cannot".to_owned());
         let evidence = Evidence { cannot_start, ..Evidence::default() };
         let findings = trials.iter().enumerate().map(finding).collect();
-        Examination { evidence, findings, seconds: 0.0, progress: Default::default() }
+        Examination { evidence, findings, seconds: 0.0 }
     }
 
     #[test]

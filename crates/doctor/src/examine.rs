@@ -11,12 +11,14 @@ use crate::evidence::dynamic::Subject;
 use crate::evidence::{DataFacts, Dynamic, Evidence, Ledger, Speed, Statics};
 use crate::finding::{Finding, Severity};
 use crate::progress::Progress;
+use crate::report;
 use crate::what_if::WhatIf;
 
 /// How closely to look.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Time for the training under probes; and for questions of what would be if. Trials have a budget of their own.
+    /// Time for the training under probes, and up to 20 times as much where steps are long; and for questions of what would be if.
+    /// Trials have a budget of their own.
     pub look: Duration,
     pub ask: Duration,
     /// Time for the speed of steps, as they are and otherwise; up to three seconds more where a price would be vague.
@@ -24,6 +26,7 @@ pub struct Options {
     pub cpu: citius_cpu::Options,
     /// Causes that are not wanted.
     pub silence: Vec<String>,
+    /// Who hears what is being done.
     pub progress: Progress,
 }
 
@@ -46,7 +49,6 @@ pub struct Examination {
     /// The likeliest cause first.
     pub findings: Vec<Finding>,
     pub seconds: f64,
-    pub progress: Progress,
 }
 
 impl Examination {
@@ -65,15 +67,14 @@ pub fn examine(wishes: &Wishes, options: &Options) -> Examination {
 pub fn examine_run(wishes: &Wishes, ledger: Option<Ledger>, options: &Options) -> Examination {
     let started = Instant::now();
     let mut evidence = Evidence { wishes: wishes.clone(), ledger, ..Evidence::default() };
-    options.progress.tell("reading the data");
+    options.progress.tell("reading the data", None);
     match Problem::read(wishes) {
         Ok(problem) => gather(Rc::new(problem), options, true, &mut evidence),
         Err(error) => evidence.cannot_start = Some(error.to_string()),
     }
-    options.progress.tell("asking what would be if");
+    options.progress.tell("asking what would be if", Some(options.ask));
     let findings = look(&evidence, options);
-    let (seconds, progress) = (started.elapsed().as_secs_f64(), options.progress.clone());
-    Examination { evidence, findings, seconds, progress }
+    Examination { evidence, findings, seconds: started.elapsed().as_secs_f64() }
 }
 
 /// Looks at the settings and the rows alone: no step is taken.
@@ -89,6 +90,8 @@ pub fn glance(problem: &Problem, wishes: &Wishes, settings: &Settings) -> Vec<Fi
 
 /// How many times as long as it was given a look may take where steps are long.
 const PATIENCE: f64 = 20.0;
+/// What warming up takes besides the time for speed.
+const LONGER: Duration = Duration::from_secs(3);
 /// Rows that are brought into memory where a loader brings them.
 const SAMPLE: usize = 4096;
 
@@ -114,7 +117,7 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
         }
     }
     if let Some(settings) = evidence.settings.as_ref().filter(|_| evidence.cannot_start.is_none() && steps) {
-        options.progress.tell("timing steps, as they are and otherwise");
+        options.progress.tell("timing steps, as they are and otherwise", Some(options.time + LONGER));
         match Speed::of(&problem.train, settings, evidence.device(), options.cpu, options.time) {
             Ok(mut speed) => {
                 speed.run = evidence.ledger.as_ref().and_then(|ledger| ledger.time.clone());
@@ -130,13 +133,16 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
     evidence.data = Some(facts(&problem, train, true));
     let able = evidence.cannot_start.is_none() && steps;
     let Some(settings) = evidence.settings.clone().filter(|_| able) else { return };
-    let (step, least) = (evidence.processor_step(options.cpu), Dynamic::least(&settings, train));
-    let seconds = step * least as f64;
+    let step = evidence.processor_step(options.cpu);
+    let rows = Dynamic::least_rows(&settings, train) as f64;
+    let seconds = step * rows / settings.batch_size.clamp(1, train.rows.max(1)) as f64;
     if seconds > PATIENCE * options.look.as_secs_f64() {
         evidence.missing.push(format!(
-            "how it learns: that takes {least} steps on the processor, of {step:.2} s each; with a smaller batch or network, or \
-             --look {:.0}s, there is time",
-            (seconds / PATIENCE).ceil()
+            "how it learns: a step takes {} on the processor, and the least that tells anything {}; a smaller batch or network takes less, \
+             and --look {:.0}s has time for it",
+            report::seconds(step),
+            report::seconds(seconds),
+            (1.2 * seconds / PATIENCE).ceil()
         ));
         return;
     }
@@ -147,7 +153,9 @@ fn gather(problem: Rc<Problem>, options: &Options, steps: bool, evidence: &mut E
         cpu: options.cpu,
         budget: options.look,
     };
-    options.progress.tell("watching it learn, from several seeds");
+    options
+        .progress
+        .tell("watching it learn, from several seeds", Some(options.look.max(Duration::from_secs_f64(seconds))));
     match Dynamic::of(&subject) {
         Ok(dynamic) => {
             evidence.what_if = Some(WhatIf::new(problem.clone(), sampled.clone(), &dynamic, options.cpu, options.ask));

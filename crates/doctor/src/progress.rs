@@ -2,19 +2,22 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Gets a few words whenever something new begins; by default nobody does.
+type See = dyn Fn(&str, Option<Duration>) + Send + Sync;
+
+/// Gets a few words whenever something new begins, and about how long that takes; by default nobody does.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct Progress(Option<Arc<See>>);
 
 impl Progress {
-    pub fn new(see: impl Fn(&str) + Send + Sync + 'static) -> Progress {
+    pub fn new(see: impl Fn(&str, Option<Duration>) + Send + Sync + 'static) -> Progress {
         Progress(Some(Arc::new(see)))
     }
 
-    pub fn tell(&self, doing: &str) {
+    pub fn tell(&self, doing: &str, about: Option<Duration>) {
         if let Some(see) = &self.0 {
-            see(doing);
+            see(doing, about);
         }
     }
 }

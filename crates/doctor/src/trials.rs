@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::evidence::dynamic::{Point, median};
 use crate::examine::Examination;
 use crate::finding::{Fix, Severity};
+use crate::progress::Progress;
 
 /// Seeds of a trial; beyond those that evidence came from, so that nothing is judged by what suggested it.
 const SEEDS: u64 = 4;
@@ -79,17 +80,20 @@ impl Verdict {
 
 /// Tries the fixes of findings that ask for something to be done, the likeliest first, as long as the budget lasts. What is not tried
 /// says why.
-pub fn try_fixes(examination: &mut Examination, budget: Duration, cpu: citius_cpu::Options) {
+pub fn try_fixes(examination: &mut Examination, budget: Duration, cpu: citius_cpu::Options, progress: &Progress) {
     let mut bench = Bench::of(examination, budget, cpu);
     let mut number = 0;
     for finding in examination.findings.iter_mut().filter(|finding| finding.severity > Severity::Note) {
         let Some(fix) = finding.fix.as_ref().filter(|fix| !fix.changes.is_empty()) else { continue };
         number += 1;
-        examination.progress.tell(&format!("trying a fix of {} from four seeds, beside a control", finding.cause));
         let tried = match &mut bench {
             // rows to judge by are worth more than they cost, and cost more than they gain
             _ if finding.cause == "no-validation" => Err("what it gains is knowledge, not time".to_owned()),
-            Ok(bench) => bench.trial(fix, number, FIRST_SEED),
+            Ok(bench) => {
+                let doing = format!("trying a fix of {}, {SEEDS} seeds, beside a control", finding.cause);
+                progress.tell(&doing, Some(bench.left()));
+                bench.trial(fix, number, FIRST_SEED)
+            }
             Err(why) => Err(why.clone()),
         };
         match tried {
@@ -109,7 +113,6 @@ pub fn try_again(
     budget: Duration,
     cpu: citius_cpu::Options,
 ) -> Result<Trial, String> {
-    examination.progress.tell("trying all fixes together");
     Bench::of(examination, budget, cpu)?.trial(fix, FRESH_SEED, FRESH_SEED)
 }
 
@@ -145,7 +148,7 @@ impl Bench {
         }
         let (Some(problem), Some(settings), Some(dynamic)) = (&evidence.problem, &evidence.settings, &evidence.dynamic)
         else {
-            return Err("no steps of this training could be taken".to_owned());
+            return Err("how it learns was not looked at, for the reason above".to_owned());
         };
         let steps = dynamic.runs.iter().map(|run| run.steps).max().unwrap_or(0).max(120);
         let control = Candidate { settings: settings.clone(), problem: problem.clone() };
@@ -160,6 +163,11 @@ impl Bench {
             budget,
             known: None,
         })
+    }
+
+    /// Of the budget.
+    fn left(&self) -> Duration {
+        self.clock.left(self.budget)
     }
 
     fn trial(&mut self, fix: &Fix, number: u64, seed: u64) -> Result<Trial, String> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::{reached, working_set};
 use crate::rig::{Held, Rig, Supply};
-use crate::{Ceilings, Device, Machine, Material, Settings, TrainError};
+use crate::{Ceilings, Device, Engine, Machine, Material, Settings, TrainError};
 
 /// What steps cost otherwise, and what follows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -103,14 +103,13 @@ impl Verdict {
     }
 }
 
-/// Turns of each, where there is little time, and where steps are long.
+/// Turns of each, and where there is little time or steps are long.
 const TURNS: usize = 9;
 const FEW_TURNS: usize = 5;
-const LEAST_TURNS: usize = 3;
-/// Seconds from which a step is long: what it costs to start and to gather is none of its troubles.
+/// Seconds from which a step is long: what it costs to start is none of its troubles.
 const LONG_STEP: f64 = 0.1;
-/// Operations a second that no core exceeds.
-const CORE: f64 = 1.5e11;
+/// Operations a second that no core comes near, whatever its vectors and the zeros it skips.
+const BEYOND_A_CORE: f64 = 5e11;
 /// What saves time is priced: it has more turns until its interval is this part of the saving, or so much time and so many turns are over.
 const PRECISE: f64 = 0.2;
 const LONGER: Duration = Duration::from_secs(3);
@@ -139,7 +138,12 @@ pub fn counterfactuals(
     let mut as_is = rig(Supply::Real, settings, machine, None)?;
     let step = as_is.warm_up(WARM_UP)?;
     let (batch, workers) = (as_is.batch, as_is.workers());
-    let beyond = as_is.engine().is_some_and(|engine| engine.plan(0).total().flops as f64 > step * processor_peak());
+    let out_of_reach = |engine: &mut Engine| {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = if machine.cpu.threads == 0 { cores } else { machine.cpu.threads };
+        engine.plan(0).total().flops as f64 > step * BEYOND_A_CORE * threads as f64
+    };
+    let hopeless = as_is.engine().is_some_and(out_of_reach);
     if workers.is_some() {
         // as many as have turned out fastest, from now on
         as_is = rig(Supply::Real, settings, machine, workers)?;
@@ -147,7 +151,7 @@ pub fn counterfactuals(
     let mut all = vec![(None, as_is), (None, rig(Supply::Real, settings, machine, workers)?)];
     let (short, long) = (budget < SHORT, step > LONG_STEP);
     for (what, supply, settings, machine, others) in variants(material, settings, machine, batch) {
-        let known = workers.is_some_and(|n| what == What::Workers(n)) || (what == What::Processor && beyond);
+        let known = workers.is_some_and(|n| what == What::Workers(n)) || (what == What::Processor && hopeless);
         let matters = match long {
             true => what.matters_in_long_steps(),
             false => !short || what.matters(batch, workers.is_some()),
@@ -161,11 +165,7 @@ pub fn counterfactuals(
             all.push((Some(what), rig));
         }
     }
-    let turns = match (long, short) {
-        (true, _) => LEAST_TURNS,
-        (_, true) => FEW_TURNS,
-        _ => TURNS,
-    };
+    let turns = if short || long { FEW_TURNS } else { TURNS };
     let mut race = Race::new(all, turns, budget)?;
     let mut open = vec![true; race.rigs.len()];
     for _ in 0..turns {
@@ -189,27 +189,25 @@ pub fn counterfactuals(
     Ok(judge(&kinds, &race.seconds, batch, run_rows, roofline))
 }
 
-/// Operations a second that this processor cannot exceed.
-fn processor_peak() -> f64 {
-    CORE * std::thread::available_parallelism().map_or(1, |n| n.get()) as f64
-}
-
 /// Rigs that take turns, so that whatever else the machine does happens to all of them.
 struct Race<'a> {
     rigs: Vec<(Option<What>, Rig<'a>)>,
     /// Of a turn.
     steps: Vec<u64>,
+    /// Turns are of whole epochs, of all or of none.
+    whole_epochs: bool,
     /// Per row, of each turn.
     seconds: Vec<Vec<f64>>,
 }
 
 impl<'a> Race<'a> {
-    /// So many turns take about this time.
+    /// The timed steps of so many turns take about this time; with those before them, half as long again.
     fn new(mut rigs: Vec<(Option<What>, Rig<'a>)>, turns: usize, time: Duration) -> Result<Race<'a>, TrainError> {
         let each = time.as_secs_f64() / (rigs.len() * turns).max(1) as f64;
-        let steps = rigs.iter_mut().map(|(_, rig)| long_enough(rig, each)).collect::<Result<_, _>>()?;
+        let steps: Vec<u64> = rigs.iter_mut().map(|(_, rig)| long_enough(rig, each)).collect::<Result<_, _>>()?;
         let seconds = vec![Vec::with_capacity(MOST_TURNS); rigs.len()];
-        Ok(Race { rigs, steps, seconds })
+        let whole_epochs = rigs.iter().zip(&steps).all(|((_, rig), steps)| *steps >= 2 * rig.epoch());
+        Ok(Race { rigs, steps, whole_epochs, seconds })
     }
 
     fn kinds(&self) -> Vec<Option<What>> {
@@ -224,7 +222,7 @@ impl<'a> Race<'a> {
             let n = if turn.is_multiple_of(2) { n } else { count - 1 - n };
             if open[n] {
                 let rig = &mut self.rigs[n].1;
-                self.seconds[n].push(rig.turn(self.steps[n])? / rig.batch as f64);
+                self.seconds[n].push(rig.turn(self.steps[n], self.whole_epochs)? / rig.batch as f64);
             }
         }
         Ok(())
@@ -463,9 +461,9 @@ impl What {
         }
     }
 
-    /// The same where a step takes a tenth of a second.
+    /// The same where a step takes a tenth of a second: all but what tells of starting it, and takes as long again.
     fn matters_in_long_steps(&self) -> bool {
-        matches!(self, What::CachedBatch | What::Workers(_) | What::Pinned | What::Precision(_))
+        !matches!(self, What::Batch(_) | What::Threads(_) | What::NoCompute)
     }
 
     /// Whether a check of the doctor's tells what it saves, so that this should be well known.
@@ -503,13 +501,19 @@ fn interval(values: &[f64]) -> (f64, f64, f64) {
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
     let outer = (n as f64 / 2.0 - 0.98 * (n as f64).sqrt()).max(0.0) as usize;
-    (sorted[n / 2], sorted[outer], sorted[n - 1 - outer])
+    (middle(&sorted), sorted[outer], sorted[n - 1 - outer])
 }
 
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+    middle(&sorted)
+}
+
+/// Of an even number of values the mean of the two in the middle.
+fn middle(sorted: &[f64]) -> f64 {
+    let n = sorted.len();
+    (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
 }
 
 #[cfg(test)]

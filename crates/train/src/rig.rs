@@ -206,7 +206,12 @@ impl<'a> Rig<'a> {
             }
         };
         let (rows, seed) = (form.rows as u32, settings.seed);
-        let (steps, cached) = ((form.rows / batch).max(1) as u64, supply == Supply::Cached);
+        let steps = match &bringer {
+            // the last batch of an epoch may be a small one
+            Bringer::Loader(loader) => loader.0.batches_per_epoch(),
+            Bringer::Order { .. } | Bringer::Nobody => (form.rows / batch).max(1) as u64,
+        };
+        let cached = supply == Supply::Cached;
         let feeder = Feeder { bringer, rows, seed, steps, cached, fed: false, failure: None };
         let mut rig = Rig { engine, inputs, feeder, step: 0, batch };
         rig.rest();
@@ -214,19 +219,25 @@ impl<'a> Rig<'a> {
     }
 
     /// A turn among others: about so many steps, after some that are not timed; seconds of each. Its loader rests then.
-    pub fn turn(&mut self, steps: u64) -> Result<f64, TrainError> {
+    pub fn turn(&mut self, steps: u64, whole_epochs: bool) -> Result<f64, TrainError> {
         // batches that workers hold ready would make them seem fast; and what is this rig's has left the caches while others had their turns
         self.run(self.stock().max(steps / 2))?;
-        let epoch = self.feeder.steps;
-        let seconds = if steps < 2 * epoch {
-            self.run(steps)?
-        } else {
-            // whole epochs, whose ends cost what they cost in training
-            self.run((epoch - self.step % epoch) % epoch)?;
-            self.run(steps / epoch * epoch)?
+        let epoch = self.epoch();
+        let seconds = match whole_epochs {
+            // their ends cost what they cost in training
+            true => {
+                self.run((epoch - self.step % epoch) % epoch)?;
+                self.run((steps / epoch).max(1) * epoch)?
+            }
+            false => self.run(steps)?,
         };
         self.rest();
         Ok(seconds)
+    }
+
+    /// Steps of an epoch.
+    pub fn epoch(&self) -> u64 {
+        self.feeder.steps
     }
 
     /// Its loader is in nobody's way until it is needed.
@@ -258,6 +269,7 @@ impl<'a> Rig<'a> {
                     if loader.0.next_batch()?.is_none() {
                         loader.0.next_batch()?;
                     }
+                    self.step += 1;
                 }
             }
         }
@@ -269,16 +281,17 @@ impl<'a> Rig<'a> {
 
     /// Takes steps until threads and workers have been tried out, for at least so long; seconds of each of the last.
     pub fn warm_up(&mut self, least: f64) -> Result<f64, TrainError> {
-        let (start, mut steps) = (Instant::now(), 1);
+        let (start, mut steps, mut first) = (Instant::now(), 1, true);
         loop {
             let each = self.run(steps)?.max(1e-9);
+            let cold = std::mem::take(&mut first);
             let spent = start.elapsed().as_secs_f64();
             let loading = match &self.feeder.bringer {
                 Bringer::Loader(loader) => !loader.0.report().settled,
                 Bringer::Order { .. } | Bringer::Nobody => false,
             };
             let settled = !loading && self.engine.as_ref().is_none_or(|engine| engine.settled(0));
-            if spent >= least && (settled || spent >= LONGEST_WARM_UP) {
+            if spent >= least && (settled && !cold || spent >= LONGEST_WARM_UP) {
                 self.rest();
                 return Ok(each);
             }
@@ -403,9 +416,10 @@ mod tests {
         let mut rig = Rig::new(&material, &settings, Machine::default(), Supply::Real, &held, None).unwrap();
         let epoch = rig.feeder.steps;
         assert!(epoch > 1);
-        rig.turn(2 * epoch + 1).unwrap();
-        assert_eq!(rig.step, 3 * epoch, "half as many untimed, to the end of an epoch, then two");
-        rig.turn(1).unwrap();
-        assert_eq!(rig.step, 3 * epoch + 1, "shorter ones as they are");
+        rig.run(1).unwrap();
+        rig.turn(2 * epoch + 1, true).unwrap();
+        assert_eq!(rig.step, 4 * epoch, "half as many untimed, to the end of an epoch, then two");
+        rig.turn(2 * epoch + 1, false).unwrap();
+        assert_eq!(rig.step, 4 * epoch + epoch + 2 * epoch + 1, "as many as told");
     }
 }

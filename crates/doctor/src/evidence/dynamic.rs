@@ -123,9 +123,10 @@ pub struct Subject<'a> {
 }
 
 impl Dynamic {
-    /// Steps that it takes at least.
-    pub fn least(settings: &Settings, train: &Dataset) -> u64 {
-        SEEDS * LEAST.min(planned(settings, train))
+    /// Rows that it takes steps of, at least.
+    pub fn least_rows(settings: &Settings, train: &Dataset) -> u64 {
+        let batch = settings.batch_size.clamp(1, train.rows.max(1)) as u64;
+        SEEDS * LEAST.min(planned(settings, train)) * batch + experiments::least_rows(batch, train.rows as u64)
     }
 
     /// Trains and looks.

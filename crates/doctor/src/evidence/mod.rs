@@ -17,7 +17,7 @@ pub mod statics;
 use std::rc::Rc;
 
 use citius_data::Task;
-use citius_train::{Device, Problem, Settings, Wishes};
+use citius_train::{Device, Problem, Settings, What, Wishes};
 
 use crate::what_if::WhatIf;
 
@@ -71,8 +71,14 @@ impl Evidence {
 
     /// Seconds of a step on the processor: as measured, or by its operations.
     pub fn processor_step(&self, cpu: citius_cpu::Options) -> f64 {
-        if let Some(speed) = self.speed.as_ref().filter(|speed| !speed.on_gpu) {
-            return speed.otherwise.step_us / 1e6;
+        let measured = self.speed.as_ref().and_then(|speed| match (speed.on_gpu, speed.loaded) {
+            (false, false) => Some(speed.otherwise.step_us),
+            // without what the loader takes
+            (false, true) => speed.find(What::CachedBatch).map(|other| other.step_us),
+            (true, _) => speed.find(What::Processor).map(|other| other.step_us),
+        });
+        if let Some(microseconds) = measured {
+            return microseconds / 1e6;
         }
         let cores = match cpu.threads {
             0 => std::thread::available_parallelism().map_or(1, |n| n.get()),

@@ -24,7 +24,7 @@ pub use faults::{Fault, Level, NOT_COVERED};
 pub use outcome::{Outcome, Seen};
 pub use programs::Program;
 
-use crate::{Finding, Number, Options, Severity, Verdict, examine, try_again, try_fixes};
+use crate::{Finding, Number, Options, Progress, Severity, Verdict, examine, try_again, try_fixes};
 
 /// How much of the suite to run.
 #[derive(Clone, Debug)]
@@ -190,7 +190,7 @@ impl Case {
         seen.evidence = counts().map(numbers).collect();
         if seen.first() && !test.trial.is_zero() {
             found.findings.retain(|f| f.cause == seen.findings[0]);
-            try_fixes(&mut found, test.trial, cpu);
+            try_fixes(&mut found, test.trial, cpu, &Progress::default());
             if let Some(finding) = found.findings.first() {
                 (seen.trial, seen.untried) = (finding.trial.clone(), finding.untried.clone());
             }

@@ -51,7 +51,24 @@ pub struct Along {
 
 /// Steps that a batch is tried to be learned in.
 const OVERFIT_STEPS: u64 = 1500;
+/// At least, here and where halves are learned.
+const OVERFIT_LEAST: u64 = 61;
 const OVERFIT_ROWS: usize = 32;
+/// Steps that are taken to compare training with predicting, and of how many rows.
+const GAP_STEPS: u64 = 40;
+const GAP_ROWS: usize = 256;
+/// Steps of pairs on the same batch.
+const TWICE: u64 = 40;
+
+/// Rows that all of these take steps of, however little time there is.
+pub fn least_rows(batch: u64, rows: u64) -> u64 {
+    let along = 2 * TWICE * batch;
+    let gap = GAP_STEPS * rows.min(GAP_ROWS as u64);
+    let noise = 4 * (rows / 4).min(1024);
+    // learned by heart, and learned by halves
+    let by_heart = 3 * OVERFIT_LEAST * OVERFIT_ROWS as u64;
+    along + gap + noise + by_heart
+}
 
 /// Adam at a usual rate, no regularisation: the question is what the network can do, not what the optimiser does.
 pub fn overfit(subject: &Subject, budget: Duration) -> Result<Option<Overfit>, TrainError> {
@@ -86,7 +103,7 @@ pub fn overfit(subject: &Subject, budget: Duration) -> Result<Option<Overfit>, T
         if value.is_finite() {
             last = last.min(value);
         }
-        let over = !value.is_finite() || (step > 60 && clock.elapsed() > budget);
+        let over = !value.is_finite() || (step >= OVERFIT_LEAST && clock.elapsed() > budget);
         if over { Flow::Stop } else { Flow::Continue }
     };
     let steps = lab.run(OVERFIT_STEPS, &mut feed, &mut see)?;
@@ -168,7 +185,7 @@ pub fn contradicted(subject: &Subject, budget: Duration) -> Result<Option<f64>, 
         let steps = (own.rows / lab.batch().max(1) * PASSES) as u64;
         let clock = Clock::start();
         let mut see = |step: u64, _: &Outputs| {
-            if step > 60 && clock.elapsed() > budget { Flow::Stop } else { Flow::Continue }
+            if step >= OVERFIT_LEAST && clock.elapsed() > budget { Flow::Stop } else { Flow::Continue }
         };
         lab.run(steps, &mut |step, slot| rows.fill(step, slot), &mut see)?;
         let outputs = lab.predict(&other.features, false)?;
@@ -204,14 +221,14 @@ fn surely_others(logits: &[f32], labels: &[i32], classes: usize) -> usize {
 /// With weights as they are after some steps: batch norm has seen some batches, and dropout has its say.
 pub fn gap(subject: &Subject) -> Result<Option<Gap>, TrainError> {
     let Subject { settings, train, cpu, .. } = *subject;
-    let rows = train.rows.min(256);
+    let rows = train.rows.min(GAP_ROWS);
     let sample = train.select(&(0..rows as u32).collect::<Vec<_>>());
     let settings = Settings { batch_size: rows, average: None, swa: None, ..settings.clone() };
     let mut lab = Lab::new(&settings, &sample, 1000, cpu, &mut |_| {})?;
     let at = lab.output("loss").unwrap_or(0);
     let mut loss = f64::NAN;
     let mut feed = |_: u64, slot: &mut [i32]| slot.iter_mut().zip(0..).for_each(|(to, row)| *to = row);
-    lab.run(40, &mut feed, &mut |_, outputs| {
+    lab.run(GAP_STEPS, &mut feed, &mut |_, outputs| {
         loss = outputs.scalar(at) as f64;
         if loss.is_finite() { Flow::Continue } else { Flow::Stop }
     })?;
@@ -243,7 +260,7 @@ fn twice(subject: &Subject, factor: f64) -> Result<(f64, f64, usize), TrainError
     let at = lab.output("loss").unwrap_or(0);
     let mut rows = Batches::new(train.rows, lab.batch(), settings.seed);
     let mut losses = Vec::new();
-    lab.run(40, &mut |step, slot| rows.fill(step / 2, slot), &mut |_, outputs| {
+    lab.run(TWICE, &mut |step, slot| rows.fill(step / 2, slot), &mut |_, outputs| {
         losses.push(outputs.scalar(at) as f64);
         if losses.last().is_some_and(|l| l.is_finite()) { Flow::Continue } else { Flow::Stop }
     })?;
