@@ -28,7 +28,7 @@ const LARGE_STEP: usize = 2_000_000_000;
 /// How to run a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// 0: up to one per core, as many as turn out fastest.
+    /// 0: up to one per core, as many as turn out fastest; of large steps all, until that becomes slower.
     pub threads: usize,
     /// `None`: the best that this machine has.
     pub isa: Option<Isa>,

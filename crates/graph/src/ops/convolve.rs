@@ -71,7 +71,19 @@ impl Tensor {
             };
             return Tensor::concat(&(0..groups).map(group).collect::<Vec<_>>(), 3);
         }
-        // every place of the result sees the windows that saw it: a convolution of dy, `stride` apart, with the kernel turned
+        let value = match by.stride != [1, 1] && by.dilation == [1, 1] && groups == 1 {
+            true => self.back_in_phases(kernel, by, size),
+            false => self.back_as_one(kernel, by, size),
+        };
+        value.with_gradient(&[self, kernel], move |v| {
+            let (dy, kernel) = (&v.x[0], &v.x[1]);
+            vec![Some(v.dy.convolve(kernel, by)), Some(kernel_gradient(v.dy, kernel, dy, by))]
+        })
+    }
+
+    /// Every place of the result sees the windows that saw it: a convolution of dy, `stride` apart, with the kernel turned.
+    fn back_as_one(&self, kernel: &Tensor, by: Convolution, size: [usize; 2]) -> Tensor {
+        let groups = by.groups;
         let mut spread = self.clone();
         let (mut padding, mut cut) = ([(0, 0); 2], [(0, 0); 2]);
         for side in 0..2 {
@@ -83,7 +95,8 @@ impl Tensor {
             cut[side] = (low.saturating_sub(reach), high.saturating_sub(reach + unseen));
         }
         let back = Convolution { stride: [1, 1], padding, ..by };
-        let turned = turned(kernel, groups);
+        let d = kernel.dims();
+        let turned = turned(kernel, groups, [&Vec::from_iter(0..d[0]), &Vec::from_iter(0..d[1])]);
         let mut value = match groups {
             1 => windows(&spread.padded(back), &turned, back).transpose(&[0, 1, 3, 2, 4, 5]).contract(&turned, 3),
             _ => channel_by_channel(&spread, &turned, back),
@@ -92,14 +105,78 @@ impl Tensor {
             let length = value.dims()[side + 1];
             value = value.slice(side + 1, before, length - behind);
         }
-        value.with_gradient(&[self, kernel], move |v| {
-            let (dy, kernel) = (&v.x[0], &v.x[1]);
-            vec![Some(v.dy.convolve(kernel, by)), Some(kernel_gradient(v.dy, kernel, dy, by))]
-        })
+        value
+    }
+
+    /// The same without the zeros in between: places of the result that are `stride` apart are seen through the same elements of the kernel, so
+    /// they are a convolution of dy with those alone. All such phases, interleaved, are the result.
+    fn back_in_phases(&self, kernel: &Tensor, by: Convolution, size: [usize; 2]) -> Tensor {
+        let (dy, k) = (self.dims(), kernel.dims());
+        let phases = [0, 1].map(|side| Phase::all(k[side], by.stride[side], by.padding[side].0, size[side]));
+        let room = [0, 1].map(|side| {
+            let before = phases[side].iter().map(|p| p.before()).max().unwrap_or(0);
+            let behind = phases[side].iter().map(|p| p.end().saturating_sub(dy[side + 1])).max().unwrap_or(0);
+            (before, behind)
+        });
+        let padded = self.pad(&[(0, 0), room[0], room[1], (0, 0)]);
+        let (mut parts, mut at) = (Vec::new(), Vec::new());
+        for (down, across) in phases[0].iter().flat_map(|down| phases[1].iter().map(move |across| (down, across))) {
+            let part = match down.taps.is_empty() || across.taps.is_empty() {
+                true => self.graph().full(0.0, &[dy[0], down.count, across.count, k[2]]),
+                false => {
+                    let turned = turned(kernel, 1, [&down.taps, &across.taps]);
+                    let rows = padded.slice(1, down.start(room[0].0), down.end() + room[0].0);
+                    let seen = rows.slice(2, across.start(room[1].0), across.end() + room[1].0);
+                    let seen = windows(&seen, &turned, Convolution::default());
+                    seen.transpose(&[0, 1, 3, 2, 4, 5]).contract(&turned, 3)
+                }
+            };
+            parts.push(part);
+            at.push(vec![0, down.first, across.first, 0]);
+        }
+        Tensor::interleave(&parts, at, vec![1, by.stride[0], by.stride[1], 1], &[dy[0], size[0], size[1], k[2]])
     }
 
     fn padded(&self, by: Convolution) -> Tensor {
         self.pad(&[(0, 0), by.padding[0], by.padding[1], (0, 0)])
+    }
+}
+
+/// Places of a side that are `stride` apart, and what they are seen through.
+struct Phase {
+    /// The first place, and how many there are.
+    first: usize,
+    count: usize,
+    /// Elements of the kernel.
+    taps: Vec<usize>,
+    /// The first place is seen through the first of them by this element of dy; through each further one by the element before.
+    seen_by: usize,
+}
+
+impl Phase {
+    fn all(kernel: usize, stride: usize, padding: usize, size: usize) -> Vec<Phase> {
+        let phase = |first: usize| Phase {
+            first,
+            count: (size - first).div_ceil(stride),
+            taps: ((first + padding) % stride..kernel).step_by(stride).collect(),
+            seen_by: (first + padding) / stride,
+        };
+        (0..stride.min(size)).map(phase).collect()
+    }
+
+    /// Zeros that are wanted before dy.
+    fn before(&self) -> usize {
+        (self.taps.len()).saturating_sub(1 + self.seen_by)
+    }
+
+    /// The first element of dy that sees it, behind so many zeros.
+    fn start(&self, zeros: usize) -> usize {
+        zeros + self.seen_by + 1 - self.taps.len()
+    }
+
+    /// Behind the last.
+    fn end(&self) -> usize {
+        self.seen_by + self.count
     }
 }
 
@@ -150,18 +227,19 @@ fn channel_by_channel(x: &Tensor, kernel: &Tensor, by: Convolution) -> Tensor {
     places.map(term).reduce(|a, b| a + b).unwrap_or_else(|| x.clone())
 }
 
-/// `[kh,kw,c,o]` upside down and back to front, as `[kh,kw,o,c]`; a kernel of single channels keeps them where they are.
-fn turned(kernel: &Tensor, groups: usize) -> Tensor {
+/// These rows and columns of `[kh,kw,c,o]`, upside down and back to front, as `[rows,columns,o,c]`; a kernel of single channels keeps them
+/// where they are.
+fn turned(kernel: &Tensor, groups: usize, [rows, columns]: [&[usize]; 2]) -> Tensor {
     let d = kernel.dims();
-    let places: Vec<(usize, usize)> = (0..d[0]).flat_map(|u| (0..d[1]).map(move |v| (u, v))).collect();
-    let part = |&(u, v): &(usize, usize)| {
+    let places = rows.iter().enumerate().flat_map(|row| columns.iter().enumerate().map(move |column| (row, column)));
+    let place = |((i, &u), (j, &v)): ((usize, &usize), (usize, &usize))| {
         let part = kernel.slice(0, u, u + 1).slice(1, v, v + 1);
-        if groups == 1 { part.transpose(&[0, 1, 3, 2]) } else { part }
+        let part = if groups == 1 { part.transpose(&[0, 1, 3, 2]) } else { part };
+        (part, vec![rows.len() - 1 - i, columns.len() - 1 - j, 0, 0])
     };
-    let parts: Vec<Tensor> = places.iter().map(part).collect();
-    let at = places.iter().map(|&(u, v)| vec![d[0] - 1 - u, d[1] - 1 - v, 0, 0]).collect();
+    let (parts, at): (Vec<Tensor>, Vec<Vec<usize>>) = places.map(place).unzip();
     let tail = if groups == 1 { [d[3], d[2]] } else { [d[2], d[3]] };
-    Tensor::join(&parts, at, &[d[0], d[1], tail[0], tail[1]])
+    Tensor::join(&parts, at, &[rows.len(), columns.len(), tail[0], tail[1]])
 }
 
 /// `dk[u,v,c,o] = Σ x[n, i·stride + u·dilation, …, c] · dy[n,i,j,o]`, summed in as many parts of the batch as keep threads busy.

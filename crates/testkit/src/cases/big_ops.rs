@@ -206,6 +206,8 @@ fn convolutions(cases: &mut Vec<Case>) {
         ([1, 6, 5, 1], [3, 2, 1, 2], Convolution { stride: [2, 3], padding: [(0, 1), (2, 0)], ..plain }),
         ([1, 5, 4, 1], [3, 3, 1, 2], Convolution { dilation: [2, 1], padding: [(2, 2), (1, 1)], ..plain }),
         ([1, 3, 3, 2], [1, 1, 2, 2], Convolution { stride: [2, 2], padding: [(1, 1); 2], ..plain }),
+        ([1, 4, 5, 1], [1, 2, 1, 2], Convolution { stride: [2, 3], ..plain }),
+        ([1, 5, 3, 2], [5, 3, 2, 1], Convolution { stride: [2, 4], padding: [(3, 1), (0, 2)], ..plain }),
         ([1, 3, 3, 4], [3, 2, 2, 4], Convolution { groups: 2, padding: [(1, 1); 2], ..plain }),
         ([2, 4, 3, 3], [3, 2, 1, 3], Convolution { groups: 3, stride: [2, 1], padding: [(1, 1); 2], ..plain }),
         ([3, 3, 3, 2], [3, 3, 2, 3], plain),
