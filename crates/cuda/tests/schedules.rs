@@ -60,7 +60,7 @@ fn residual() -> Plan {
     let g = Graph::new();
     let net = ResNet { inputs: 3, outputs: 10, depth: Depth::Eighteen, stem: Stem::Cifar, width: 16 };
     let loss =
-        cross_entropy(&net.forward(&g.input("x", &[64, 3, 16, 16])), &g.input_of("y", &[64], DType::I32), 0.0, None);
+        cross_entropy(&net.forward(&g.input("x", &[256, 3, 16, 16])), &g.input_of("y", &[256], DType::I32), 0.0, None);
     Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
     let mut plan = read_through_transposes(&citius_plan::compile(&g).unwrap());
     keep_zeros(&mut plan);
@@ -101,9 +101,9 @@ fn convolutions_go_to_the_matrix_units() {
         products.values().filter(|by| matches!(by, By::Tensor(_))).count()
     };
     assert_eq!(on_units(Precision::Fp32), 0);
-    // each of the convolutions behind the first, forward and both gradients, as far as they are large enough
-    assert!(on_units(Precision::Bf16) >= 40, "{}", on_units(Precision::Bf16));
-    assert!(on_units(Precision::Tf32) >= 40, "{}", on_units(Precision::Tf32));
+    // each of the convolutions behind the first, forward and both gradients, those of strided ones in phases, as far as they are large enough
+    assert!(on_units(Precision::Bf16) >= 48, "{}", on_units(Precision::Bf16));
+    assert!(on_units(Precision::Tf32) >= 48, "{}", on_units(Precision::Tf32));
     // zeros around pictures are written once, not in each step
     assert!(!plan.calls.iter().any(|c| matches!(&c.work, Work::Loop(l) if l.program.instrs == [Instr::Const(0.0)])));
 }
