@@ -13,17 +13,13 @@ use crate::memory::{Aligned, Memory};
 use crate::pages::enlarge_pages;
 use crate::pool::{Barrier, Pool};
 use crate::prefetch::Wanted;
-use crate::run::{Inputs, MOST_SLOTS, Slot, Tuning, View};
+use crate::run::{Inputs, MOST_SLOTS, Slot, View};
 use crate::schedule::{Schedule, Span};
 use crate::timing::{self, Stopwatch, Times, Timing};
+use crate::tuning::Tuning;
 
 /// More would only wait for each other.
 const MOST_THREADS: usize = 256;
-/// More than so many are not taken unless told.
-const MOST_TRIED: usize = 64;
-/// Operations of a step, some hundredths of a second on one core, from which all cores are taken untried: trying one of many would take
-/// longer than it could save.
-const LARGE_STEP: usize = 2_000_000_000;
 
 /// How to run a plan.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,7 +104,7 @@ impl Executable {
         };
         citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         let cores = available_parallelism().map_or(1, |n| n.get());
-        let tuning = tuning(options.threads, cores.min(MOST_TRIED), plan.total().flops);
+        let tuning = Tuning::of(options.threads, cores, plan.total().flops);
         let most = tuning.candidates().iter().copied().max().unwrap_or(1);
         let arena = Aligned::try_new(plan.scratch_bytes).ok_or(CpuError::OutOfMemory(plan.scratch_bytes))?;
         let step_value = Aligned::new(64);
@@ -310,32 +306,5 @@ impl Executable {
             std::ptr::copy_nonoverlapping(slot.next, slot.now, slot.elements * slot.dtype.bytes());
         }
         *(self.step_value.pointer() as *mut f32) = step as f32;
-    }
-}
-
-/// How many threads take a step, and how that is found out.
-fn tuning(asked: usize, cores: usize, flops: usize) -> Tuning {
-    match asked {
-        0 if flops >= LARGE_STEP => {
-            let mut candidates = vec![cores.div_ceil(2), cores];
-            candidates.dedup();
-            Tuning::trusting(candidates)
-        }
-        0 => Tuning::new((1..=cores).filter(|t| t.is_power_of_two() || *t == cores).collect()),
-        n => Tuning::new(vec![n]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_numbers_of_threads_are_tried_and_none_at_first_where_steps_are_large() {
-        assert_eq!(tuning(0, 12, 1_000).candidates(), [1, 2, 4, 8, 12]);
-        let large = tuning(0, 12, LARGE_STEP);
-        assert!(large.candidates() == [6, 12] && large.settled() && large.threads() == 12);
-        assert_eq!(tuning(3, 12, LARGE_STEP).candidates(), [3], "as told");
-        assert!(!tuning(0, 1, LARGE_STEP).has_choice());
     }
 }

@@ -17,6 +17,7 @@ mod prefetch;
 mod run;
 mod schedule;
 mod timing;
+mod tuning;
 mod widest;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -297,14 +297,9 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// Steps timed together when the number of threads is chosen, and the fewest that say anything: enough where they take this
-/// many seconds.
+/// Steps timed together when the number of threads is chosen; fewer are enough where they take this many seconds.
 const TRIAL: u64 = 64;
-const SHORTEST_TRIAL: u64 = 8;
 const LONG_TRIAL: f64 = 0.02;
-/// Steps after which a choice is looked at again; long ones sooner.
-const REVIEW: u64 = 2048;
-const LONG_REVIEW: u64 = 16;
 
 impl Executable {
     /// Takes up to `steps` steps, numbered from `first`; returns how many were taken.
@@ -609,116 +604,5 @@ impl Left {
     /// SAFETY: the driver whose batch it is has not been called since it was set.
     unsafe fn get(&self) -> Option<&dyn Batch> {
         (*self.0.get()).map(|batch| &*batch)
-    }
-}
-
-/// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start, and again when
-/// the chosen one becomes slower than another was (something else has come to the machine, or left it). The results are the
-/// same bits for any number, so trying costs nothing but time.
-pub(crate) struct Tuning {
-    candidates: Vec<usize>,
-    /// Seconds per step, the fastest of its tries.
-    best: Vec<f64>,
-    trials: usize,
-    /// Steps of a trial at least, and after which the choice is looked at again.
-    shortest: u64,
-    review: u64,
-}
-
-/// Times each candidate is tried; the fastest try counts.
-const TRIES: usize = 3;
-/// A chosen number this much slower than another's best is doubted.
-const DOUBT: f64 = 1.3;
-
-impl Tuning {
-    pub fn new(candidates: Vec<usize>) -> Tuning {
-        let best = vec![f64::INFINITY; candidates.len()];
-        Tuning { candidates, best, trials: 0, shortest: SHORTEST_TRIAL, review: REVIEW }
-    }
-
-    /// For long steps, each of which tells how long it takes: the last candidate is taken untried, until it becomes slower than it was.
-    pub fn trusting(candidates: Vec<usize>) -> Tuning {
-        let trials = TRIES * candidates.len();
-        Tuning { trials, shortest: 1, review: LONG_REVIEW, ..Tuning::new(candidates) }
-    }
-
-    pub fn candidates(&self) -> &[usize] {
-        &self.candidates
-    }
-
-    pub fn has_choice(&self) -> bool {
-        self.candidates.len() > 1
-    }
-
-    pub fn settled(&self) -> bool {
-        !self.has_choice() || self.trials >= TRIES * self.candidates.len()
-    }
-
-    pub fn threads(&self) -> usize {
-        if !self.settled() {
-            return self.candidates[self.trials % self.candidates.len()];
-        }
-        // of those that are untried the last
-        let fastest = (0..self.candidates.len()).rev().min_by(|&a, &b| self.best[a].total_cmp(&self.best[b]));
-        self.candidates[fastest.unwrap_or(0)]
-    }
-
-    fn observe(&mut self, threads: usize, seconds_per_step: f64) {
-        let Some(i) = self.candidates.iter().position(|&c| c == threads) else { return };
-        if !self.settled() {
-            self.best[i] = self.best[i].min(seconds_per_step);
-            self.trials += 1;
-            return;
-        }
-        let other = (0..self.best.len()).filter(|&j| j != i).map(|j| self.best[j]).fold(f64::INFINITY, f64::min);
-        let untried = other == f64::INFINITY;
-        let expected = if untried { self.best[i] } else { other };
-        if self.has_choice() && seconds_per_step > DOUBT * expected {
-            self.best.fill(f64::INFINITY);
-            self.trials = 0;
-        } else if untried {
-            self.best[i] = self.best[i].min(seconds_per_step);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_cores_are_trusted_until_they_slow_down() {
-        let mut tuning = Tuning::trusting(vec![8, 16]);
-        assert!(tuning.settled() && tuning.threads() == 16);
-        tuning.observe(16, 2.0);
-        tuning.observe(16, 1.0);
-        tuning.observe(16, 1.2);
-        assert!(tuning.settled() && tuning.threads() == 16);
-        tuning.observe(16, 1.4);
-        assert!(!tuning.settled(), "it took 1 before");
-        while !tuning.settled() {
-            let threads = tuning.threads();
-            tuning.observe(threads, if threads == 8 { 1.1 } else { 1.4 });
-        }
-        assert_eq!(tuning.threads(), 8);
-    }
-
-    #[test]
-    fn the_fastest_is_chosen_and_doubted_when_it_slows_down() {
-        let mut tuning = Tuning::new(vec![1, 2]);
-        while !tuning.settled() {
-            let threads = tuning.threads();
-            tuning.observe(threads, if threads == 1 { 3.0 } else { 2.0 });
-        }
-        assert_eq!(tuning.threads(), 2);
-        tuning.observe(2, 3.5);
-        assert!(tuning.settled(), "still as good as one thread");
-        tuning.observe(2, 9.0);
-        assert!(!tuning.settled(), "one thread took 3");
-        while !tuning.settled() {
-            let threads = tuning.threads();
-            tuning.observe(threads, if threads == 1 { 3.0 } else { 9.0 });
-        }
-        assert_eq!(tuning.threads(), 1);
     }
 }
