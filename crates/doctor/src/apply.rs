@@ -72,7 +72,7 @@ pub fn fixed_path(config: Option<&Path>, source: Option<&Path>) -> PathBuf {
 
 /// Writes it to a file beside, then gives it its name.
 pub fn write(path: &Path, mended: &Mended) -> Result<(), String> {
-    let text = toml::to_string_pretty(&mended.wishes).map_err(|error| error.to_string())?;
+    let text = mended.wishes.to_toml()?;
     let head: String = mended.applied.iter().map(|line| format!("# {}\n", line.replace('\n', " "))).collect();
     let text = format!("# mended by citius doctor\n{head}{text}");
     // what is written can be read

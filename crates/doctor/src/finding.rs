@@ -132,9 +132,10 @@ impl Fix {
 
     /// The hidden layers one by one.
     pub fn layers(self, layers: Vec<HiddenLayer>) -> Fix {
-        match Value::try_from(&layers) {
-            Ok(value) => self.set("layers", value),
-            Err(_) => self,
+        let alone = Wishes { layers: Some(layers), ..Wishes::default() };
+        match table(&alone).ok().and_then(|mut table| table.remove("layers")) {
+            Some(value) => self.set("layers", value),
+            None => self,
         }
     }
 
@@ -145,11 +146,11 @@ impl Fix {
 
     /// The configuration with these changes. `Err` says what does not fit.
     pub fn apply(&self, wishes: &Wishes) -> Result<Wishes, String> {
-        let mut table = Table::try_from(wishes).map_err(|error| error.to_string())?;
+        let mut table = table(wishes)?;
         for change in &self.changes {
             change.apply(&mut table);
         }
-        table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+        Wishes::parse(&toml::to_string(&table).map_err(|error| error.to_string())?)
     }
 
     /// Whether it changes how rows come, and nothing that is learned from them.
@@ -191,6 +192,11 @@ impl Fix {
         ];
         self.changes.iter().any(|change| DATA.contains(&change.key.split('.').next().unwrap_or_default()))
     }
+}
+
+/// A configuration as the tree that changes are made to. By its text: reading and writing it are compiled in one crate.
+fn table(wishes: &Wishes) -> Result<Table, String> {
+    toml::from_str(&wishes.to_toml()?).map_err(|error| error.message().to_owned())
 }
 
 impl Change {

@@ -19,7 +19,11 @@ pub enum Clip {
     },
 }
 
-impl ByName for Clip {}
+impl ByName for Clip {
+    fn by_name(name: &str) -> Result<Clip, String> {
+        crate::config::from_name(name)
+    }
+}
 
 impl Clip {
     /// `norm` is the common norm of all gradients, a scalar: see [`global_norm`].

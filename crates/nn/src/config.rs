@@ -9,10 +9,9 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 
 /// Settings that can be asked for by name alone, everything else at its default.
 pub trait ByName: DeserializeOwned {
-    /// `Err` lists the names there are.
-    fn by_name(name: &str) -> Result<Self, String> {
-        from_name(name)
-    }
+    /// `Err` lists the names there are. Mostly [`from_name`]; without a body here, so that reading a name is compiled once,
+    /// not by every crate that does.
+    fn by_name(name: &str) -> Result<Self, String>;
 }
 
 pub(crate) fn from_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {

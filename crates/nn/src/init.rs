@@ -42,7 +42,11 @@ pub enum WeightInit {
     Zeros,
 }
 
-impl ByName for WeightInit {}
+impl ByName for WeightInit {
+    fn by_name(name: &str) -> Result<WeightInit, String> {
+        crate::config::from_name(name)
+    }
+}
 
 impl WeightInit {
     pub fn weight(self, fan_in: usize, fan_out: usize) -> Init {

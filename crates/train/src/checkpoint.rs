@@ -109,7 +109,7 @@ impl State {
     pub fn save(&self, directory: &Path, fit: &Fit) -> Result<(), TrainError> {
         let path = directory.join("checkpoint.safetensors");
         let internal = |e| TrainError::saved(&path, format!("cannot be written: {e}"), "please report this");
-        let text = serde_json::to_string(self).map_err(internal)?;
+        let text = serde_json::to_string_pretty(self).map_err(internal)?;
         let mut tensors = Tensors { note: Some((KEY.into(), text)), ..Tensors::default() };
         let memory = fit.memory();
         for name in memory.tensors() {

@@ -299,6 +299,16 @@ impl Wishes {
         }
     }
 
+    /// As [`Wishes::parse`] reads it.
+    pub fn to_toml(&self) -> Result<String, String> {
+        toml::to_string_pretty(self).map_err(|error| error.to_string())
+    }
+
+    /// From the JSON of a checkpoint.
+    pub fn from_json(value: serde_json::Value) -> Result<Wishes, String> {
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
     /// What the table of a loss says beside the loss itself.
     fn with_loss(mut self, told: &toml::Table) -> Result<Wishes, String> {
         let own = ["name", "delta", "label_smoothing", "class_weights", "pos_weight"];

@@ -99,7 +99,7 @@ impl Ledger {
         let other = "was written by another version of citius; give the settings file of the run instead";
         let state: Value = serde_json::from_str(&text).map_err(|_| format!("{} {other}", path.display()))?;
         let wishes = state.get("wishes").cloned().unwrap_or(Value::Null);
-        serde_json::from_value(wishes).map_err(|_| format!("{} {other}", path.display()))
+        Wishes::from_json(wishes).map_err(|_| format!("{} {other}", path.display()))
     }
 
     fn read_event(&mut self, event: &Value) {

@@ -48,7 +48,11 @@ pub enum Loss {
     },
 }
 
-impl ByName for Loss {}
+impl ByName for Loss {
+    fn by_name(name: &str) -> Result<Loss, String> {
+        crate::config::from_name(name)
+    }
+}
 
 impl Loss {
     pub fn name(&self) -> &'static str {

@@ -34,7 +34,11 @@ fn classes() -> usize {
     1
 }
 
-impl ByName for Head {}
+impl ByName for Head {
+    fn by_name(name: &str) -> Result<Head, String> {
+        crate::config::from_name(name)
+    }
+}
 
 impl Head {
     pub const NAMES: &str = "none, relu, softplus, sigmoid, tanh, softmax or log-softmax";

@@ -186,7 +186,11 @@ fn vit_layers() -> usize {
 /// Sides from which a picture is large enough for a stem that leaves pixels out.
 const LARGE_PICTURE: usize = 96;
 
-impl ByName for Network {}
+impl ByName for Network {
+    fn by_name(name: &str) -> Result<Network, String> {
+        crate::config::from_name(name)
+    }
+}
 
 /// What a network is built for.
 #[derive(Clone, Debug)]

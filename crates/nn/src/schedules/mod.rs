@@ -40,7 +40,11 @@ pub enum ScheduleConfig {
     Plateau(Plateau),
 }
 
-impl ByName for ScheduleConfig {}
+impl ByName for ScheduleConfig {
+    fn by_name(name: &str) -> Result<ScheduleConfig, String> {
+        crate::config::from_name(name)
+    }
+}
 
 impl ScheduleConfig {
     pub fn name(&self) -> &'static str {
