@@ -1,6 +1,8 @@
 //! Pass `choose_stored`: which nodes get bytes of their own. Everything else is recomputed where it is used, which fuses
 //! element-wise chains without further ado.
 
+use std::collections::BTreeSet;
+
 use citius_graph::{DType, NodeId, Op, Shape};
 
 use crate::access;
@@ -9,6 +11,10 @@ use crate::program::SHORT_ROW;
 
 /// A shared expression dearer than this many FLOPs is stored rather than computed twice.
 const RECOMPUTE_FLOPS: usize = 8;
+/// So is one of so many elements, which leave the caches, that reads this many values as large: gradients that meet where a network's
+/// branches part would else be read branch by branch, by every reader.
+const FAR_ELEMENTS: usize = 1 << 21;
+const FAR_READS: usize = 3;
 
 /// An expression with more loads, or more ops one inside the other, than this is stored halfway: a kernel's operands and our
 /// recursion have limits.
@@ -112,8 +118,10 @@ pub fn choose_stored(draft: &mut Draft) {
     let mut flops = vec![0; draft.nodes.len()];
     // loads that computing a node in place takes, and ops one inside the other
     let (mut loads, mut depth) = (vec![0; draft.nodes.len()], vec![0; draft.nodes.len()]);
+    let mut far = vec![BTreeSet::new(); draft.nodes.len()];
     for &id in &order {
         let inputs = draft.nodes[id].inputs.clone();
+        far[id] = far_reads(draft, id, &far);
         let load = |i: &NodeId| if draft.stored.contains(i) { 1 } else { loads[*i] };
         loads[id] = inputs.iter().map(load).sum::<usize>();
         depth[id] = 1 + inputs.iter().map(|&i| if draft.stored.contains(&i) { 0 } else { depth[i] }).max().unwrap_or(0);
@@ -137,7 +145,8 @@ pub fn choose_stored(draft: &mut Draft) {
         // in the epilogue of a product nobody else reads, storing this costs nothing more
         let lone_product = |&i: &NodeId| matches!(draft.nodes[i].op, Op::Matmul { .. }) && users[i].len() == 1;
         let on_product = draft.nodes[id].inputs.iter().any(lone_product);
-        if shared && (flops[id] >= RECOMPUTE_FLOPS || on_product) {
+        let scattered = draft.nodes[id].shape.elements() >= FAR_ELEMENTS && far[id].len() >= FAR_READS;
+        if shared && (flops[id] >= RECOMPUTE_FLOPS || on_product || scattered) {
             store(draft, id);
         }
         if draft.stored.contains(&id) {
@@ -232,6 +241,20 @@ pub fn absorb_gathers(draft: &mut Draft) {
 
 fn store(draft: &mut Draft, id: NodeId) {
     draft.stored.insert(id);
+}
+
+/// Stored values, at least as large as this node, that computing it in place reads. `far`: the same of the nodes before it.
+fn far_reads(draft: &Draft, id: NodeId, far: &[BTreeSet<NodeId>]) -> BTreeSet<NodeId> {
+    let elements = |id: NodeId| draft.nodes[id].shape.elements();
+    let mut reads = BTreeSet::new();
+    for &input in &draft.nodes[id].inputs {
+        match draft.stored.contains(&input) {
+            true => reads.extend([input]),
+            false => reads.extend(&far[input]),
+        }
+    }
+    reads.retain(|read| elements(*read) >= elements(id));
+    reads
 }
 
 /// Needs bytes, but any strides will do: views above a stored node stay views.
