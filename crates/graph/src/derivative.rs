@@ -39,7 +39,7 @@ impl Graph {
             for (&input, d) in node.inputs.iter().zip(dx) {
                 if let (true, Some(d)) = (needed[input], d) {
                     gradient[input] = Some(match gradient[input].take() {
-                        Some(sum) => sum + d,
+                        Some(sum) => sum.joined_sum(&d).unwrap_or_else(|| sum + d),
                         None => d,
                     });
                 }

@@ -1,4 +1,4 @@
-use citius_graph::{Graph, Init};
+use citius_graph::{Convolution, Graph, Init};
 
 /// The right side of a product that is stored the other way is copied; one that is the same for every outer index, once.
 #[test]
@@ -30,4 +30,36 @@ fn a_sum_of_large_values_is_read_by_all_but_one_as_a_value() {
     };
     assert_eq!(readers(4096), 1);
     assert_eq!(readers(8), 2, "in a cache, reading again is cheaper than storing");
+}
+
+/// The gradient of its kernel reads what the gradient of its input reads, inside the zeros around it.
+#[test]
+fn a_convolutions_gradient_is_stored_once() {
+    let g = Graph::new();
+    let x = g.input("x", &[2, 6, 7, 3]);
+    let kernels = [g.parameter("first", &[3, 3, 3, 4], Init::Zeros), g.parameter("second", &[3, 3, 4, 5], Init::Zeros)];
+    let by = Convolution { padding: [(1, 1); 2], ..Convolution::default() };
+    let y = x.convolve(&kernels[0], by).relu().convolve(&kernels[1], by);
+    for (name, gradient) in ["first", "second"].iter().zip(g.gradients(&(&y * &y).sum_all(), &kernels)) {
+        g.output(name, &gradient.unwrap());
+    }
+    let plan = citius_plan::compile(&g).unwrap_or_else(|e| panic!("{e}\n{g}"));
+    let of = |dims: &[usize]| plan.buffers.iter().filter(|b| b.shape.dims() == dims).count();
+    assert_eq!(of(&[2, 8, 9, 5]), 1, "padded\n{plan}");
+    assert_eq!(of(&[2, 6, 7, 5]), 0, "not plain as well\n{plan}");
+}
+
+/// Two strided convolutions of the same pictures: what one does not see needs no zeros.
+#[test]
+fn gradients_of_strided_convolutions_meet_in_one_phase() {
+    let g = Graph::new();
+    let x = g.parameter("x", &[2, 6, 8, 3], Init::Zeros);
+    let by = Convolution { stride: [2, 2], padding: [(1, 1); 2], ..Convolution::default() };
+    let (wide, narrow) = (g.input("wide", &[3, 3, 3, 4]), g.input("narrow", &[1, 1, 3, 4]));
+    let y = x.convolve(&wide, by) + x.convolve(&narrow, Convolution { padding: [(0, 0); 2], ..by });
+    let gradient = g.gradients(&(&y * &y).sum_all(), &[x]).remove(0).unwrap();
+    g.output("gradient", &gradient);
+    let plan = citius_plan::compile(&g).unwrap_or_else(|e| panic!("{e}\n{g}"));
+    let whole = plan.buffers.iter().filter(|b| b.shape.dims() == [2, 6, 8, 3]).count();
+    assert_eq!(whole, 2, "x and its gradient, not two gradients and their sum\n{plan}");
 }
