@@ -4,7 +4,7 @@ use crate::cost::cost;
 use crate::draft::{Body, Draft, Kernel, Root};
 use crate::fuse::Join;
 use crate::plan::*;
-use crate::{fuse, lower, materialise, order, place, split, verify};
+use crate::{fuse, lower, materialise, order, padding, place, split, verify};
 
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
@@ -26,6 +26,7 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
     let mut draft = Draft::new(graph);
     split::split_reductions(&mut draft);
     materialise::untranspose_products(&mut draft);
+    padding::read_inside_padding(&mut draft);
     materialise::choose_stored(&mut draft);
     materialise::turn_results(&mut draft);
     materialise::absorb_gathers(&mut draft);

@@ -11,6 +11,7 @@ mod fuse;
 mod lower;
 mod materialise;
 mod order;
+mod padding;
 mod place;
 mod plan;
 mod program;

@@ -11,10 +11,9 @@ use crate::program::SHORT_ROW;
 
 /// A shared expression dearer than this many FLOPs is stored rather than computed twice.
 const RECOMPUTE_FLOPS: usize = 8;
-/// So is one of so many elements, which leave the caches, that reads this many values as large: gradients that meet where a network's
+/// So is one of so many elements, which leave the caches, whose readers would read more without: gradients that meet where a network's
 /// branches part would else be read branch by branch, by every reader.
 const FAR_ELEMENTS: usize = 1 << 21;
-const FAR_READS: usize = 3;
 
 /// An expression with more loads, or more ops one inside the other, than this is stored halfway: a kernel's operands and our
 /// recursion have limits.
@@ -145,7 +144,9 @@ pub fn choose_stored(draft: &mut Draft) {
         // in the epilogue of a product nobody else reads, storing this costs nothing more
         let lone_product = |&i: &NodeId| matches!(draft.nodes[i].op, Op::Matmul { .. }) && users[i].len() == 1;
         let on_product = draft.nodes[id].inputs.iter().any(lone_product);
-        let scattered = draft.nodes[id].shape.elements() >= FAR_ELEMENTS && far[id].len() >= FAR_READS;
+        // stored, its parts are read once, and it is written and read by all but that one reader
+        let (parts, readers) = (far[id].len(), users[id].len());
+        let scattered = draft.nodes[id].shape.elements() >= FAR_ELEMENTS && parts * readers > parts + readers;
         if shared && (flops[id] >= RECOMPUTE_FLOPS || on_product || scattered) {
             store(draft, id);
         }
