@@ -104,6 +104,13 @@ fn convolutions_go_to_the_matrix_units() {
     // each of the convolutions behind the first, forward and both gradients, those of strided ones in phases, as far as they are large enough
     assert!(on_units(Precision::Bf16) >= 48, "{}", on_units(Precision::Bf16));
     assert!(on_units(Precision::Tf32) >= 48, "{}", on_units(Precision::Tf32));
+    // three channels are brought element by element
+    let first = |precision| {
+        let large = call_library(&plan, Rule::new(precision, 32 << 20, rule(precision).chip)).unwrap();
+        let of_first = |i: &&usize| large.plan.calls[**i].label.contains("(in conv1 Conv2d 3→");
+        large.products.keys().filter(of_first).count()
+    };
+    assert_eq!((first(Precision::Bf16), first(Precision::Tf32)), (2, 0));
     // zeros around pictures are written once, not in each step
     assert!(!plan.calls.iter().any(|c| matches!(&c.work, Work::Loop(l) if l.program.instrs == [Instr::Const(0.0)])));
 }

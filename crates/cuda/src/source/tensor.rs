@@ -64,6 +64,7 @@ impl TensorTile {
             || precision == Precision::Fp32
             || left(m, precision).is_none()
             || right(m, precision).is_none()
+            || (scattered(m, precision).is_some() && !chip.has_groups())
         {
             return None;
         }
@@ -170,6 +171,20 @@ fn left(m: &Matmul, precision: Precision) -> Option<Lies> {
         _ if m.a.dtype != DType::F32 => None,
         (_, 1) if m.k.is_multiple_of(p) && even(m.a.row) => Some(Lies::AlongK),
         (1, _) if m.m.is_multiple_of(p) && even(m.a.col) => Some(Lies::Across),
+        _ => scattered(m, precision),
+    }
+}
+
+/// Neighbours of a left side that is brought element by element, because no sixteen bytes of it lie beside each other.
+const FEW_NEIGHBOURS: usize = 16;
+
+/// The left side, where it is windows of pictures with few channels: a tile has many results for each of its elements.
+fn scattered(m: &Matmul, precision: Precision) -> Option<Lies> {
+    let p = piece(precision);
+    match (m.a.row, m.a.col) {
+        _ if m.a.dtype != DType::F32 || !precision.is_half() || m.deep.is_empty() => None,
+        (_, 1) if m.k < FEW_NEIGHBOURS && !m.k.is_multiple_of(p) => Some(Lies::AlongK),
+        (1, _) if m.m < FEW_NEIGHBOURS && !m.m.is_multiple_of(p) => Some(Lies::Across),
         _ => None,
     }
 }
@@ -221,7 +236,10 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
         (true, false) => Walk::Even,
         (false, false) => Walk::Any,
     };
-    let (a_walk, b_walk) = (walk(!is_flat(m)), walk(true));
+    let (mut a_walk, b_walk) = (walk(!is_flat(m)), walk(true));
+    if scattered(m, precision).is_some() {
+        a_walk = Walk::Elements;
+    }
     let sides = [
         Side { name: "a", memory: "A", lies: left, extent: tile.rows, first: "r0", end: rows, at: 0, walk: a_walk },
         Side {
@@ -411,6 +429,8 @@ enum Walk {
     Even,
     /// Each by itself.
     Any,
+    /// Each of their elements by itself.
+    Elements,
 }
 
 /// A side of a product on its way into shared memory.
@@ -534,7 +554,7 @@ impl Side {
                         Walk::Straight => {
                             format!("{name}_to0 + {}", side + j * THREADS / PIECES * groups::ROW)
                         }
-                        Walk::Even | Walk::Any => format!("{name}_to{j} + {side}"),
+                        _ => format!("{name}_to{j} + {side}"),
                     };
                     (to, words)
                 }
@@ -596,6 +616,22 @@ impl Side {
                     let from = format!("{memory} + ({name}_from{j} + {}) * {size}ll", along("k"));
                     let from = format!("there ? {from} : {memory}");
                     text.line(put(j, format!("{at} + {name}_to{j}"), &from, "there"));
+                }),
+                Walk::Elements => text.block("", |text| {
+                    text.line(format!("const int k = ({turn}) * {depth} + {name}_k{j};"));
+                    text.line("u32 words[4] = {};");
+                    text.line("#pragma unroll");
+                    text.block("for (int e = 0; e < 8; e++)", |text| {
+                        let (there, k, beside) = match self.lies {
+                            Lies::AlongK => (format!("{name}_in{j} && k + e < {terms}"), "(k + e)", "0"),
+                            Lies::Across => (format!("{name}_at{j} + e < {end} && k < {terms}"), "k", "e"),
+                        };
+                        let from = format!("{memory} + ({name}_from{j} + {beside} + {}) * {size}ll", along(k));
+                        text.line(format!(
+                            "if ({there}{more}) words[e / 2] |= (u32)*(const unsigned short*)({from}) << e % 2 * 16;"
+                        ));
+                    });
+                    text.line(format!("store16(to + {at} + {name}_to{j}, words[0], words[1], words[2], words[3]);"));
                 }),
             }
         }

@@ -493,7 +493,7 @@ static __device__ __noinline__ void fibre6(const Args& args, char* scratch, char
     // all parts of: sum, add, sub, sum  # schedules.rs:35 (in update of 2.weight)
     sync_group();
     
-    // sqrt  # clip.rs:41
+    // sqrt  # clip.rs:45
     sync_group();
     {
         if (warp < 1) {
