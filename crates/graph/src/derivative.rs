@@ -51,7 +51,7 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Graph, Init};
+    use crate::{Graph, Init, Tensor};
 
     #[test]
     fn detach_cuts_and_unused_is_none() {
@@ -62,6 +62,20 @@ mod tests {
         let loss = (&a * b.detach()).sum_all();
         let d = g.gradients(&loss, &[a, b, c]);
         assert!(d[0].is_some() && d[1].is_none() && d[2].is_none());
+        assert!(g.check().is_ok());
+    }
+
+    /// Values that are joined alike are added part by part; the rule of one of them still holds when it is differentiated once more.
+    #[test]
+    fn rules_survive_a_sum_of_joined_parts() {
+        let g = Graph::new();
+        let (x, ab) = (g.parameter("x", &[4], Init::Zeros), g.parameter("ab", &[4], Init::Zeros));
+        let halves = |t: &Tensor| Tensor::concat(&[t.slice(0, 0, 2).detach(), t.slice(0, 2, 4).detach()], 0);
+        let straight = halves(&ab).with_gradient(&[&ab], |v| vec![Some(v.dy.clone())]);
+        let other = halves(&g.input("other", &[4]));
+        let sum = straight.joined_sum(&other).expect("joined alike");
+        let d = g.gradients(&(&x * &sum).sum_all(), &[x, ab]);
+        assert!(d.iter().all(|d| d.is_some()));
         assert!(g.check().is_ok());
     }
 

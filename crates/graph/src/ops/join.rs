@@ -76,7 +76,10 @@ impl Tensor {
             (Some(0.0), _) => b.clone(),
             _ => a + b,
         };
-        Some(Tensor::interleave(&Vec::from_iter(parts().map(sum)), mine.at.clone(), mine.step.clone(), &self.dims()))
+        let parts = Vec::from_iter(parts().map(sum));
+        let joined = Tensor::interleave(&parts, mine.at.clone(), mine.step.clone(), &self.dims());
+        // their own rules hold for gradients of gradients
+        Some(joined.with_gradient(&[self, other], |v| vec![Some(v.dy.clone()), Some(v.dy.clone())]))
     }
 
     fn joined(&self) -> Option<Joined> {
