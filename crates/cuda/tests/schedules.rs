@@ -8,7 +8,7 @@ use citius_cuda::{
     Team, call_library, keep_zeros, read_through_transposes, render,
 };
 use citius_graph::scalar::Binary;
-use citius_graph::{DType, Graph};
+use citius_graph::{Convolution, DType, Graph, Init};
 use citius_nn::{
     Activation, Adam, Cell, Depth, LeNet, Learning, Module, ResNet, ResNet9, Stem, TransformerClassifier,
     cross_entropy, forecaster, mlp, mse,
@@ -113,6 +113,29 @@ fn convolutions_go_to_the_matrix_units() {
     assert_eq!((first(Precision::Bf16), first(Precision::Tf32)), (2, 0));
     // zeros around pictures are written once, not in each step
     assert!(!plan.calls.iter().any(|c| matches!(&c.work, Work::Loop(l) if l.program.instrs == [Instr::Const(0.0)])));
+}
+
+/// Rows of several outer indices are no neighbours in memory: where a kernel gradient's few rows are brought element by element, those of
+/// one outer index are a tile, since the other side has outer indices too: parts of the sum.
+#[test]
+fn few_rows_of_several_outer_indices_are_not_one_tile() {
+    for (outputs, dims) in [(64, [64, 16, 16, 3]), (320, [4, 64, 64, 4])] {
+        let g = Graph::new();
+        let x = g.input("x", &dims);
+        let kernel = g.parameter("kernel", &[3, 3, dims[3], outputs], Init::Zeros);
+        let by = Convolution { padding: [(1, 1); 2], ..Convolution::default() };
+        let y = x.convolve(&kernel, by);
+        g.output("gradient", &g.gradients(&(&y * &y).sum_all(), &[kernel]).remove(0).unwrap());
+        let plan = read_through_transposes(&citius_plan::compile(&g).unwrap());
+        let large = call_library(&plan, Rule::new(Precision::Bf16, 1 << 20, rule(Precision::Bf16).chip)).unwrap();
+        let product = |i: &usize| match &large.plan.calls[*i].work {
+            Work::Matmul(m) if m.a.row == 1 => Some(m.clone()),
+            _ => None,
+        };
+        let gradients: Vec<_> = large.products.keys().filter_map(product).collect();
+        assert_eq!(gradients.len(), 1, "{dims:?}");
+        assert!(gradients[0].m < 16 && gradients[0].b.outer.iter().any(|stride| *stride > 0), "{:?}", gradients[0]);
+    }
 }
 
 /// What is asked to equal something computed again would never do so, and moments hold for whole columns.

@@ -29,7 +29,15 @@ fn padded(draft: &Draft, joined: NodeId) -> Option<(NodeId, Vec<usize>)> {
     let Op::Join { at, step } = &node.op else { return None };
     let mut parts = node.inputs.iter().zip(at).filter(|(part, _)| !is_number(draft, **part));
     let (part, at) = parts.next().filter(|_| step.iter().all(|step| *step == 1))?;
-    parts.next().is_none().then(|| (*part, at.clone()))
+    // rows that are longer begin where no sixteen bytes do
+    let rows = node.shape.dims().last() == draft.nodes[*part].shape.dims().last();
+    (parts.next().is_none() && rows && !has_bytes(draft, *part)).then(|| (*part, at.clone()))
+}
+
+/// Whether it is in memory in any case: nothing would be saved.
+fn has_bytes(draft: &Draft, id: NodeId) -> bool {
+    let kept = draft.outputs.iter().any(|o| o.1 == id) || draft.updates.iter().any(|u| u.1 == id);
+    kept || !matches!(draft.nodes[id].op, Op::Map { .. } | Op::Matmul { .. })
 }
 
 fn is_number(draft: &Draft, id: NodeId) -> bool {

@@ -87,13 +87,14 @@ fn large_products_of_words() {
 fn gradients_of_pictures_in_halves() {
     type Net = fn() -> Box<dyn Module>;
     // with their convolutions
-    let nets: [(Net, usize, [usize; 4]); 6] = [
+    let nets: [(Net, usize, [usize; 4]); 7] = [
         (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 64 }), 8, [32, 3, 16, 16]),
         (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 8 }), 8, [48, 3, 21, 19]),
         (|| Box::new(ResNet9 { inputs: 3, outputs: 10, width: 5 }), 8, [48, 3, 16, 16]),
         (|| Box::new(Vgg { inputs: 3, outputs: 10, channels: vec![64, 128], dropout: 0.0 }), 4, [32, 3, 17, 13]),
         (|| Box::new(pooled(Conv2d::new("conv", 8, 128, 3), Pool::max(2), 128 * 6 * 5)), 1, [32, 8, 14, 13]),
         (|| Box::new(pooled(Conv2d::new("conv", 8, 24, 3), Pool::max(3).stride(2), 24 * 5 * 4)), 1, [32, 8, 13, 11]),
+        (|| Box::new(pooled(Conv2d::new("conv", 4, 320, 3), Pool::max(8), 320 * 7 * 7)), 1, [4, 4, 64, 64]),
     ];
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let check = |net: &dyn Module, layers: usize, dims: [usize; 4]| {

@@ -184,7 +184,8 @@ fn scattered(m: &Matmul, precision: Precision) -> Option<Lies> {
     match (m.a.row, m.a.col) {
         _ if m.a.dtype != DType::F32 || !precision.is_half() || m.deep.is_empty() => None,
         (_, 1) if m.k < FEW_NEIGHBOURS && !m.k.is_multiple_of(p) => Some(Lies::AlongK),
-        (1, _) if m.m < FEW_NEIGHBOURS && !m.m.is_multiple_of(p) => Some(Lies::Across),
+        // rows of several outer indices are no neighbours
+        (1, _) if m.m < FEW_NEIGHBOURS && !m.m.is_multiple_of(p) && !is_flat(m) => Some(Lies::Across),
         _ => None,
     }
 }
