@@ -150,7 +150,12 @@ impl Fix {
         for change in &self.changes {
             change.apply(&mut table);
         }
-        Wishes::parse(&toml::to_string(&table).map_err(|error| error.to_string())?)
+        let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+        // nobody has seen the lines of this text
+        Wishes::parse(&text).map_err(|problem| match problem.split_once(": ") {
+            Some((place, rest)) if place.starts_with("line ") => rest.to_owned(),
+            _ => problem,
+        })
     }
 
     /// Whether it changes how rows come, and nothing that is learned from them.
