@@ -25,7 +25,7 @@ use citius_plan::{Plan, Storage, Work};
 
 use crate::large::By;
 use crate::source::blocks;
-use crate::source::tensor::walks_whole;
+use crate::source::epilogue::walks_whole;
 
 pub use dump::Dump;
 pub use fibre::{Fibre, form_fibres};

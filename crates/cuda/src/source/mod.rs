@@ -1,6 +1,7 @@
 //! A schedule as one CUDA C++ kernel that runs any number of steps.
 
 pub mod blocks;
+pub mod epilogue;
 mod functions;
 mod groups;
 pub mod loops;
@@ -8,6 +9,7 @@ pub mod matmul;
 pub mod program;
 mod recurrence;
 pub mod rows;
+mod side;
 pub mod tensor;
 mod text;
 
@@ -16,11 +18,11 @@ use citius_plan::{FoldKind, Loop, Matmul, Nest, Plan, Work};
 use crate::draw::rows_alone;
 use crate::layout::{Layout, LeafPlaces};
 use crate::schedule::{Beside, Cut, Fibre, Grid, Schedule, Step};
+use epilogue::Drawn;
 use functions::{Function, Functions};
 use loops::Place;
 use matmul::Tile;
 use recurrence::Walkers;
-use tensor::Drawn;
 use text::Text;
 
 /// What every function is told: the step's memory.

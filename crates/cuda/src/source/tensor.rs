@@ -5,14 +5,13 @@
 //! has few tiles, the blocks of a cluster share the sum of each. Windows of a convolution are walked where they are, as any product's
 //! sides.
 
-use std::collections::BTreeMap;
-
 use citius_graph::DType;
-use citius_plan::{BufferId, Instr, Matmul, Operand};
+use citius_plan::{Matmul, Operand};
 
+use super::epilogue::{Drawn, epilogue};
 use super::groups;
 use super::matmul::{all_rows, along_k, is_flat, split_row};
-use super::program::{element, loaded, render};
+use super::side::{Side, Walk, walks_evenly};
 use super::text::Text;
 use crate::choice::Chip;
 use crate::precision::Precision;
@@ -22,9 +21,9 @@ pub const THREADS: usize = 256;
 /// Parts of a sum that are under way or being multiplied.
 const STAGES: usize = 3;
 /// Sixteen-byte pieces of `k` in a stage.
-const PIECES: usize = 8;
+pub const PIECES: usize = 8;
 /// Bytes of a row of a stage that lies along `k`, with its padding: neighbouring rows begin in other banks.
-const ROW: usize = 16 * (PIECES + 1);
+pub const ROW: usize = 16 * (PIECES + 1);
 
 /// Blocks that share the sums of a tile, at most: a cluster that every GPU with clusters has.
 const MOST_SPLIT: usize = 8;
@@ -46,7 +45,7 @@ pub struct TensorTile {
     pub split: usize,
     pub precision: Precision,
     /// Four warps multiply at once, out of shared memory ([`groups`]).
-    by_groups: bool,
+    pub by_groups: bool,
 }
 
 /// Which way a side of a product lies in memory.
@@ -114,7 +113,7 @@ impl TensorTile {
     }
 
     /// Floats of a row of sums.
-    fn sums_row(&self) -> usize {
+    pub fn sums_row(&self) -> usize {
         self.cols + 4
     }
 
@@ -128,14 +127,14 @@ impl TensorTile {
     }
 
     /// Bytes of a row that lies across `k`.
-    fn across_row(&self, extent: usize) -> usize {
+    pub fn across_row(&self, extent: usize) -> usize {
         // words are read one by one, halves by matrices
         if self.precision == Precision::Tf32 { (extent + 8) * 4 } else { (extent + 8) * 2 }
     }
 
     /// Both sides go through registers on their way into shared memory: groups of warps take words along `k` alone, and cut off what
     /// they do not read.
-    fn through_registers(&self) -> bool {
+    pub fn through_registers(&self) -> bool {
         self.by_groups && self.precision == Precision::Tf32
     }
 
@@ -156,11 +155,11 @@ impl TensorTile {
 }
 
 /// Elements of sixteen bytes.
-fn piece(precision: Precision) -> usize {
+pub fn piece(precision: Precision) -> usize {
     16 / bytes(precision)
 }
 
-fn bytes(precision: Precision) -> usize {
+pub fn bytes(precision: Precision) -> usize {
     if precision.is_half() { 2 } else { 4 }
 }
 
@@ -405,240 +404,6 @@ pub fn emit(text: &mut Text, m: &Matmul, tile: TensorTile, outer: &[String], dra
     }
 }
 
-/// Every stage is part of one row of terms, or several whole ones, of several whole deeper ones, and so on: where it begins and where a
-/// piece lies in it can be told apart.
-fn walks_evenly(m: &Matmul, depth: usize) -> bool {
-    let mut left = depth;
-    for size in std::iter::once(m.k).chain(m.deep.iter().rev().map(|d| d.size)) {
-        if size.is_multiple_of(left) {
-            return true;
-        }
-        if size == 0 || !left.is_multiple_of(size) {
-            return false;
-        }
-        left /= size;
-    }
-    false
-}
-
-/// How the pieces of a side are found from stage to stage.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Walk {
-    /// All of a thread's lie at fixed distances.
-    Straight,
-    /// Where a stage begins is the same for all.
-    Even,
-    /// Each by itself.
-    Any,
-    /// Each of their elements by itself.
-    Elements,
-}
-
-/// A side of a product on its way into shared memory.
-struct Side {
-    name: &'static str,
-    memory: &'static str,
-    lies: Lies,
-    /// Rows or columns of the tile.
-    extent: usize,
-    first: &'static str,
-    /// Of all tiles.
-    end: usize,
-    /// In a stage.
-    at: usize,
-    walk: Walk,
-}
-
-impl Side {
-    /// Of a thread in each stage.
-    fn pieces(&self) -> usize {
-        self.extent * PIECES / THREADS
-    }
-
-    /// Pieces side by side: of `k`, or of the extent.
-    fn beside(&self, tile: &TensorTile) -> usize {
-        match self.lies {
-            Lies::AlongK => PIECES,
-            Lies::Across => self.extent / piece(tile.precision),
-        }
-    }
-
-    /// Neighbours along the extent become neighbours along `k` on the way: a thread has blocks of four by four.
-    fn is_turned(&self, tile: &TensorTile) -> bool {
-        tile.through_registers() && self.lies == Lies::Across
-    }
-
-    /// Bytes of a row in shared memory.
-    fn row(&self, tile: &TensorTile) -> usize {
-        match self.lies {
-            _ if tile.by_groups => groups::ROW,
-            Lies::AlongK => ROW,
-            Lies::Across => tile.across_row(self.extent),
-        }
-    }
-
-    /// For each piece: the term `_k` in its stage, where it comes `_from` and goes `_to`, and whether it is `_in` the matrix.
-    fn places(
-        &self,
-        text: &mut Text,
-        tile: &TensorTile,
-        address: &dyn Fn(&str) -> String,
-        along: &dyn Fn(&str) -> String,
-    ) {
-        let Side { name, first, end, memory, .. } = *self;
-        let (p, beside, row) = (piece(tile.precision), self.beside(tile), self.row(tile));
-        let whole = end.is_multiple_of(self.extent);
-        if self.is_turned(tile) {
-            (0..4).for_each(|i| text.line(format!("const u32 {name}_to{i} = {};", groups::turned_place(i))));
-        }
-        for j in 0..if self.walk == Walk::Straight { 1 } else { self.pieces() } {
-            let q = format!("(tid + {})", j * THREADS);
-            let (at, k) = match self.lies {
-                _ if self.is_turned(tile) => groups::turned_piece(j),
-                Lies::AlongK => (format!("{q} / {beside}"), format!("{q} % {beside} * {p}")),
-                Lies::Across => (format!("{q} % {beside} * {p}"), format!("{q} / {beside}")),
-            };
-            text.line(format!("const Index {name}_at{j} = {first} + {at};"));
-            text.line(format!("const int {name}_k{j} = {k};"));
-            let to = match tile.by_groups {
-                true => groups::place(&q, beside, self.lies),
-                false => format!("{q} / {beside} * {row} + {q} % {beside} * 16"),
-            };
-            if !self.is_turned(tile) {
-                text.line(format!("const u32 {name}_to{j} = {to};"));
-            }
-            if self.walk == Walk::Straight {
-                // pieces beyond the end are not read
-                let from = format!("{} + {}", address(&format!("{name}_at{j}")), along(&format!("{name}_k{j}")));
-                text.line(format!(
-                    "const char* const {name}_walk = {memory} + ({from}) * {}ll;",
-                    bytes(tile.precision)
-                ));
-                continue;
-            }
-            text.line(format!(
-                "const bool {name}_in{j} = {};",
-                if whole { "true".into() } else { format!("{name}_at{j} < {end}") }
-            ));
-            let inside = if whole {
-                format!("{name}_at{j}")
-            } else {
-                format!("min({name}_at{j}, (Index){})", end.saturating_sub(1))
-            };
-            text.line(format!("const Index {name}_from{j} = {};", address(&inside)));
-            if self.walk == Walk::Even {
-                text.line(format!("Index {name}_walk{j} = {name}_from{j} + {};", along(&format!("{name}_k{j}"))));
-                text.line(format!("kept({name}_walk{j});"));
-            }
-        }
-    }
-
-    /// Writes what was loaded into the stage that begins `at`.
-    fn store(&self, text: &mut Text, tile: &TensorTile) {
-        let Side { name, at: side, .. } = *self;
-        if self.is_turned(tile) {
-            // beside what is loaded next, whose registers should be the same in every turn
-            for j in 0..self.pieces() {
-                let words = groups::in_order_of_lane(&format!("{name}_in[{j}]"));
-                text.line(format!("const uint4 {name}_words{j} = {words};"));
-            }
-        }
-        for j in 0..self.pieces() {
-            let (to, words) = match self.is_turned(tile) {
-                true => {
-                    let word = ["x", "y", "z", "w"][j];
-                    (format!("{name}_to{j} + {side}"), [0, 1, 2, 3].map(|i| format!("{name}_words{i}.{word}")))
-                }
-                false => {
-                    let words = ["x", "y", "z", "w"].map(|word| format!("{name}_in[{j}].{word}"));
-                    let to = match self.walk {
-                        Walk::Straight => {
-                            format!("{name}_to0 + {}", side + j * THREADS / PIECES * groups::ROW)
-                        }
-                        _ => format!("{name}_to{j} + {side}"),
-                    };
-                    (to, words)
-                }
-            };
-            let words = words.map(|word| format!("tf32({word})"));
-            text.line(format!("store16(at + {to}, {});", words.join(", ")));
-        }
-    }
-
-    /// Starts the copies of a stage. `steps`: along the extent and along `k`.
-    #[allow(clippy::too_many_arguments)]
-    fn bring(
-        &self,
-        text: &mut Text,
-        tile: &TensorTile,
-        turn: &str,
-        more: &str,
-        along: &dyn Fn(&str) -> String,
-        steps: (usize, usize),
-        terms: usize,
-    ) {
-        let Side { name, memory, at, end, .. } = *self;
-        let (size, depth) = (bytes(tile.precision), tile.depth());
-        let stage = along(&format!("(({turn}) * {depth})"));
-        let put = |j: usize, to: String, from: &str, there: &str| match tile.through_registers() {
-            true => format!("{name}_in[{j}] = load16({from}, {there});"),
-            false => format!("copy16(to + {to}, {from}, {there});"),
-        };
-        for j in 0..self.pieces() {
-            match self.walk {
-                Walk::Straight => {
-                    // rows of pieces from the first one
-                    let rows = j * THREADS / self.beside(tile);
-                    let (distance, along_extent) = match self.lies {
-                        _ if self.is_turned(tile) => (j * steps.1, 0),
-                        Lies::AlongK => (rows * steps.0, rows),
-                        Lies::Across => (rows * steps.1, 0),
-                    };
-                    if j == 0 {
-                        text.line(format!("const char* const {name}_turn = {name}_walk + ({stage}) * {size}ll;"));
-                    }
-                    let whole = end.is_multiple_of(self.extent);
-                    let inside = if whole { "true".into() } else { format!("{name}_at0 + {along_extent} < {end}") };
-                    let to = format!("{name}_to0 + {}", at + rows * self.row(tile));
-                    let from = format!("{name}_turn + {}ll", distance * size);
-                    text.line(put(j, to, &from, &format!("{inside}{more}")));
-                }
-                Walk::Even => {
-                    if j == 0 {
-                        text.line(format!("const char* const {name}_turn = {memory} + ({stage}) * {size}ll;"));
-                    }
-                    let there = format!("{name}_in{j}{more}");
-                    let from = format!("{there} ? {name}_turn + {name}_walk{j} * {size}ll : {memory}");
-                    text.line(put(j, format!("{at} + {name}_to{j}"), &from, &there));
-                }
-                Walk::Any => text.block("", |text| {
-                    text.line(format!("const int k = ({turn}) * {depth} + {name}_k{j};"));
-                    text.line(format!("const bool there = {name}_in{j} && k < {terms};"));
-                    let from = format!("{memory} + ({name}_from{j} + {}) * {size}ll", along("k"));
-                    let from = format!("there ? {from} : {memory}");
-                    text.line(put(j, format!("{at} + {name}_to{j}"), &from, "there"));
-                }),
-                Walk::Elements => text.block("", |text| {
-                    text.line(format!("const int k = ({turn}) * {depth} + {name}_k{j};"));
-                    text.line("u32 words[4] = {};");
-                    text.line("#pragma unroll");
-                    text.block("for (int e = 0; e < 8; e++)", |text| {
-                        let (there, k, beside) = match self.lies {
-                            Lies::AlongK => (format!("{name}_in{j} && k + e < {terms}"), "(k + e)", "0"),
-                            Lies::Across => (format!("{name}_at{j} + e < {end} && k < {terms}"), "k", "e"),
-                        };
-                        let from = format!("{memory} + ({name}_from{j} + {beside} + {}) * {size}ll", along(k));
-                        text.line(format!(
-                            "if ({there}{more}) words[e / 2] |= (u32)*(const unsigned short*)({from}) << e % 2 * 16;"
-                        ));
-                    });
-                    text.line(format!("store16(to + {at} + {name}_to{j}, words[0], words[1], words[2], words[3]);"));
-                }),
-            }
-        }
-    }
-}
-
 /// `a[i]`: sixteen rows of the left side.
 fn left_fragment(text: &mut Text, tile: &TensorTile, lies: Lies) {
     let row = tile.across_row(tile.rows);
@@ -705,142 +470,4 @@ fn right_fragment(text: &mut Text, tile: &TensorTile, lies: Lies, of_left: usize
     if tile.precision == Precision::Tf32 {
         text.line("for (int w = 0; w < 4; w++) b[j][w] = tf32(b[j][w]);");
     }
-}
-
-/// Groups of four neighbours whose operands are under way together, at most.
-const TOGETHER: usize = 8;
-
-/// Random numbers that are drawn where they are read.
-pub struct Drawn {
-    /// Streams of buffers.
-    pub streams: BTreeMap<BufferId, u64>,
-    /// Where the key lies among what is fed.
-    pub key: usize,
-}
-
-impl Drawn {
-    fn stream(&self, buffer: BufferId) -> Option<u64> {
-        self.streams.get(&buffer).copied()
-    }
-}
-
-/// Whether operand `o` of a product walks a buffer of so many elements from its beginning to its end, four at a time.
-pub fn walks_whole(m: &Matmul, o: &Operand, elements: usize) -> bool {
-    let plain = m.outer.is_empty() && o.offset == 0 && o.col == 1 && o.row == m.n;
-    plain && m.n.is_multiple_of(4) && m.m * m.n == elements
-}
-
-/// Every thread takes some groups of four neighbours of a row at a time: first it loads what they need, then it stores.
-fn epilogue(text: &mut Text, m: &Matmul, tile: &TensorTile, outer: &[String], drawn: &Drawn) {
-    let (four, wide) = (tile.cols / 4, tile.sums_row());
-    let together = (tile.rows / tile.split * four / THREADS).clamp(1, TOGETHER);
-    let by_four = |o: &Operand| {
-        o.col == 1
-            && o.dtype == DType::F32
-            && [o.offset, o.row].iter().chain(&o.outer).all(|s| s % 4 == 0)
-            && m.n.is_multiple_of(4)
-    };
-    let used = |n: usize| m.program.instrs.contains(&Instr::Load(n));
-    let (of_row, in_outer) = split_row(m, "flat");
-    let (outer, row) = if is_flat(m) { (of_row.as_slice(), in_outer.as_str()) } else { (outer, "flat") };
-    let at = |n: usize, col: &str| loaded(&m.operands[n], outer, row, col);
-    let (all, whole_turns) = (all_rows(m), (tile.rows / tile.split * four).is_multiple_of(together * THREADS));
-    // what lies beyond the end is not stored, but all is loaded at once, and nothing waits for anything else
-    let near = |text: &mut Text| {
-        let q = format!("first + g * {THREADS}");
-        text.line(format!("const int q = {};", if whole_turns { q } else { format!("min({q}, end - 1)") }));
-        let (flat, col) = (format!("r0 + q / {four}"), format!("c0 + q % {four} * 4"));
-        let flat = match all.is_multiple_of(tile.rows) {
-            true => flat,
-            false => format!("min({flat}, (Index){})", all.saturating_sub(1)),
-        };
-        let col = match m.n.is_multiple_of(tile.cols) {
-            true => col,
-            false => format!("min({col}, (Index){})", m.n.saturating_sub(1) / 4 * 4),
-        };
-        text.line(format!("const Index flat = {flat}, col = {col};"));
-    };
-    let place = |text: &mut Text| {
-        text.line(format!("const int q = first + g * {THREADS};"));
-        text.line(format!("const Index flat = r0 + q / {four}, col = c0 + q % {four} * 4;"));
-        let beyond = if whole_turns { "" } else { "q >= end || " };
-        text.line(format!("if ({beyond}flat >= {all} || col >= {}) continue;", m.n));
-    };
-    let sum = |rank: &str| format!("load4_of({rank}, sums + q / {four} * {wide} + q % {four} * 4)");
-    // of a cluster, each block has some rows
-    let rows = tile.rows / tile.split;
-    let start = if tile.split > 1 { format!("part * {} + tid", rows * four) } else { "tid".to_owned() };
-    let end = if tile.split > 1 { format!("(part + 1) * {}", rows * four) } else { (rows * four).to_string() };
-    text.line(format!("const int end = {end};"));
-    text.line("#pragma unroll 1");
-    text.block(format!("for (int first = {start}; first < end; first += {})", together * THREADS), |text| {
-        for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
-            match o {
-                o if o.col == 0 => text.line(format!("float in{n}[{together}];")),
-                o if by_four(o) => text.line(format!("Four in{n}[{together}];")),
-                _ => {}
-            }
-        }
-        if tile.split > 1 {
-            text.line(format!("Four products[{together}];"));
-        }
-        text.line("#pragma unroll");
-        text.block(format!("for (int g = 0; g < {together}; g++)"), |text| {
-            near(text);
-            if tile.split > 1 {
-                text.line(format!("products[g] = {};", sum("first_rank")));
-                text.line("#pragma unroll");
-                text.block(format!("for (int r = 1; r < {}; r++)", tile.split), |text| {
-                    text.line(format!("const Four more = {};", sum("first_rank + r")));
-                    text.line("for (int i = 0; i < 4; i++) products[g].v[i] += more.v[i];");
-                });
-            }
-            for (n, o) in m.operands.iter().enumerate().filter(|(n, _)| used(*n)) {
-                match o {
-                    o if o.col == 0 => text.line(format!("in{n}[g] = {};", at(n, "col"))),
-                    o if drawn.stream(o.buffer).is_some() => {
-                        let (stream, key) = (drawn.stream(o.buffer).unwrap_or(0), drawn.key);
-                        let index = format!("flat * (Index){} + col", o.row);
-                        text.line(format!("in{n}[g] = uniform4(*(const u64*)(fed + {key}), {stream}ull, {index});"));
-                    }
-                    o if by_four(o) => text.line(format!("in{n}[g] = load4(&{});", at(n, "col"))),
-                    _ => {}
-                }
-            }
-        });
-        text.line("#pragma unroll");
-        text.block(format!("for (int g = 0; g < {together}; g++)"), |text| {
-            place(text);
-            text.line(match tile.split {
-                1 => format!("const Four product = load4(sums + q / {four} * {wide} + q % {four} * 4);"),
-                _ => "const Four product = products[g];".to_owned(),
-            });
-            let whole: Vec<bool> = m.stores.iter().map(|s| by_four(&m.operands[s.1])).collect();
-            for (n, _) in whole.iter().enumerate().filter(|t| *t.1) {
-                text.line(format!("Four out{n};"));
-            }
-            text.line("#pragma unroll");
-            text.block("for (int i = 0; i < 4; i++)", |text| {
-                if !m.n.is_multiple_of(4) {
-                    text.line(format!("if (col + i >= {}) break;", m.n));
-                }
-                let load = |n: usize| match &m.operands[n] {
-                    o if o.col == 0 => format!("in{n}[g]"),
-                    o if by_four(o) => format!("in{n}[g].v[i]"),
-                    _ => at(n, "(col + i)"),
-                };
-                render(text, &m.program, load, "product.v[i]", |_, _| String::new());
-                for (n, (value, operand)) in m.stores.iter().enumerate() {
-                    let target = element(&m.operands[*operand], outer, row, "(col + i)");
-                    match whole[n] {
-                        true => text.line(format!("out{n}.v[i] = v{value};")),
-                        false => text.line(format!("{target} = v{value};")),
-                    }
-                }
-            });
-            for (n, (_, operand)) in m.stores.iter().enumerate().filter(|(n, _)| whole[*n]) {
-                text.line(format!("store4(&{}, out{n});", element(&m.operands[*operand], outer, row, "col")));
-            }
-        });
-    });
 }
