@@ -365,7 +365,8 @@ fn under_views(draft: &Draft, mut id: NodeId) -> NodeId {
     id
 }
 
-fn constant(draft: &Draft, id: NodeId) -> Option<f32> {
+/// The number, when it is one everywhere.
+pub fn constant(draft: &Draft, id: NodeId) -> Option<f32> {
     match draft.nodes[under_views(draft, id)].op {
         Op::Constant(c) => Some(c as f32),
         _ => None,

@@ -5,6 +5,7 @@ use citius_graph::{NodeId, Op};
 
 use crate::access;
 use crate::draft::{Draft, DraftNode};
+use crate::materialise::constant;
 
 /// Products read the inside of what is joined, where they read its one part that is not a number.
 pub fn read_inside_padding(draft: &mut Draft) {
@@ -27,7 +28,7 @@ pub fn read_inside_padding(draft: &mut Draft) {
 fn padded(draft: &Draft, joined: NodeId) -> Option<(NodeId, Vec<usize>)> {
     let node = &draft.nodes[joined];
     let Op::Join { at, step } = &node.op else { return None };
-    let mut parts = node.inputs.iter().zip(at).filter(|(part, _)| !is_number(draft, **part));
+    let mut parts = node.inputs.iter().zip(at).filter(|(part, _)| constant(draft, **part).is_none());
     let (part, at) = parts.next().filter(|_| step.iter().all(|step| *step == 1))?;
     // rows that are longer begin where no sixteen bytes do
     let rows = node.shape.dims().last() == draft.nodes[*part].shape.dims().last();
@@ -38,14 +39,6 @@ fn padded(draft: &Draft, joined: NodeId) -> Option<(NodeId, Vec<usize>)> {
 fn has_bytes(draft: &Draft, id: NodeId) -> bool {
     let kept = draft.outputs.iter().any(|o| o.1 == id) || draft.updates.iter().any(|u| u.1 == id);
     kept || !matches!(draft.nodes[id].op, Op::Map { .. } | Op::Matmul { .. })
-}
-
-fn is_number(draft: &Draft, id: NodeId) -> bool {
-    match draft.nodes[id].op {
-        Op::Constant(_) => true,
-        Op::Broadcast => is_number(draft, draft.nodes[id].inputs[0]),
-        _ => false,
-    }
 }
 
 /// Whether it is a product, or a view that only products read.
