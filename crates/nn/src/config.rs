@@ -14,7 +14,8 @@ pub trait ByName: DeserializeOwned {
     fn by_name(name: &str) -> Result<Self, String>;
 }
 
-pub(crate) fn from_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+/// A table that has nothing but its `name`.
+pub fn from_name<T: DeserializeOwned>(name: &str) -> Result<T, String> {
     let fields = [("name", name)];
     T::deserialize(MapDeserializer::<_, Error>::new(fields.into_iter())).map_err(|e| e.to_string())
 }

@@ -59,7 +59,7 @@ mod vary;
 pub use citius_graph::ops::recurrence::Cell;
 pub use citius_graph::{Graph, Tensor};
 pub use clip::{Clip, global_norm};
-pub use config::{ByName, name_or_table};
+pub use config::{ByName, from_name, name_or_table};
 pub use init::{WeightInit, gain};
 pub use layers::{
     Activation, BatchNorm, Checkpoint, Conv1d, Conv2d, ConvTranspose2d, DropPath, Dropout, Dropout2d, Embedding,

@@ -109,6 +109,7 @@ impl State {
     pub fn save(&self, directory: &Path, fit: &Fit) -> Result<(), TrainError> {
         let path = directory.join("checkpoint.safetensors");
         let internal = |e| TrainError::saved(&path, format!("cannot be written: {e}"), "please report this");
+        // as a model's card is written: one way is compiled once
         let text = serde_json::to_string_pretty(self).map_err(internal)?;
         let mut tensors = Tensors { note: Some((KEY.into(), text)), ..Tensors::default() };
         let memory = fit.memory();
