@@ -16,7 +16,8 @@
 //! profile.rs     a look at a few steps; counterfactual.rs: and what they would cost otherwise; rig.rs: both run these
 //! lab.rs         a network on the bench: chosen batches, every result seen
 //! fit.rs         one network, epoch by epoch: validation, best weights, early stopping
-//! run.rs         a whole run: fit, refit, judge, save, resume
+//! training.rs    a run that is ready to start, or to go on
+//! run.rs         the run itself: fit, refit, judge, save; log.rs: and what is heard of it
 //! pretrained.rs  weights of another program, by name
 //! predictor.rs   outputs of a model in large batches
 //! writer.rs      a text that a model goes on with
@@ -40,6 +41,7 @@ mod fill;
 mod fit;
 mod lab;
 mod ledger;
+mod log;
 mod material;
 mod metrics;
 mod model;
@@ -54,6 +56,7 @@ mod run;
 mod settings;
 mod step;
 mod tensors;
+mod training;
 mod transfer;
 mod trial;
 mod walk;
@@ -87,8 +90,8 @@ pub use problem::{
 };
 pub use profile::{Kinds, MemoryUse, Profile, ProfileOptions, Traced};
 pub use report::{Ending, Report};
-pub use run::{RunOptions, Training};
 pub use settings::{Details, Settings};
 pub use step::{Arrival, Forward, plan_step, plan_watched_step};
+pub use training::{RunOptions, Training};
 pub use transfer::{Rate, Transfer};
 pub use writer::{Sampling, Writer};

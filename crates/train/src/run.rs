@@ -1,31 +1,24 @@
-//! A whole run: fit, perhaps refit, judge, save; and going on with one that was interrupted.
+//! A run under way: fit, perhaps refit, judge, save.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::thread::{ScopedJoinHandle, scope};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use citius_cpu::Options;
-use citius_cuda::{CudaError, Precision};
+use citius_cuda::CudaError;
 use citius_data::Dataset;
-use citius_nn::Module;
-use serde_json::json;
 
 use crate::checkpoint::{Search, State};
-use crate::events::{Event, Listener, Rows, Unwatched, Watch};
+use crate::events::{Event, Listener};
 use crate::fit::{EpochEnd, Fit, FitData};
+use crate::log::Log;
 use crate::predictor::Predictor;
-use crate::room::{Asked, in_room};
 use crate::tensors::Tensors;
-use crate::transfer::Start;
-use crate::trial::{Decision, Job};
 use crate::{
-    Ceilings, Choice, Device, Ending, Ledger, Machine, Material, Metrics, Problem, Report, Settings, TrainError,
-    Wishes, choose, model,
+    Ceilings, Choice, Ending, Ledger, Machine, Material, Metrics, Report, RunOptions, Settings, TrainError, Training,
+    model,
 };
 
 /// Time between two checkpoints, when not told otherwise.
@@ -33,233 +26,28 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
 /// Time between two accounts of the time.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(5);
 
-/// Where and how to run; none of it changes the numbers, but for the device, which rounds in its own way.
-#[derive(Clone, Debug, Default)]
-pub struct RunOptions {
-    /// Directory of the run; `runs/<source>-<n>` when open.
-    pub out: Option<PathBuf>,
-    /// When open, a run takes the one of its wishes, and a resumed run the one it began on.
-    pub device: Option<Device>,
-    /// Threads and instruction set.
-    pub cpu: Options,
-    /// Epochs between checkpoints; when open, one after every few seconds.
-    pub checkpoint_every: Option<usize>,
-}
-
-/// A run that is ready to start: data, settings and the reasons for them.
-pub struct Training {
-    pub problem: Problem,
-    pub settings: Settings,
-    pub choices: Vec<Choice>,
-    wishes: Wishes,
-    /// Weights to begin with.
-    start: Option<Start>,
-    resumed: Option<(PathBuf, State, Tensors)>,
-    /// Seconds that it took to come so far.
-    reading: f64,
-}
-
-impl Training {
-    /// Reads the data and chooses what is open.
-    pub fn new(wishes: Wishes) -> Result<Training, TrainError> {
-        let began = Instant::now();
-        let training = Training::on(Problem::read(&wishes)?, wishes)?;
-        Ok(Training { reading: began.elapsed().as_secs_f64(), ..training })
-    }
-
-    /// The same, on data that the caller has read.
-    pub fn on(problem: Problem, wishes: Wishes) -> Result<Training, TrainError> {
-        let began = Instant::now();
-        let (settings, chosen) = choose(&problem, &wishes)?;
-        let mut choices = [problem.choices.clone(), chosen].concat();
-        let (start, said) = Start::read(&settings, &problem.train.form())?.unzip();
-        choices.extend(said);
-        let reading = began.elapsed().as_secs_f64();
-        Ok(Training { problem, settings, choices, wishes, start, resumed: None, reading })
-    }
-
-    /// Takes up an interrupted run from its directory. `source`, if given, says where the data is now.
-    pub fn resume(directory: &Path, source: Option<PathBuf>) -> Result<Training, TrainError> {
-        let began = Instant::now();
-        let (state, tensors) = State::load(directory)?;
-        let mut wishes = state.wishes.clone();
-        wishes.source = source.or(wishes.source);
-        if let Some(moved) = wishes.source.as_ref().filter(|path| !path.exists()) {
-            return Err(TrainError::saved(
-                directory,
-                format!("its data, {}, is no longer there", moved.display()),
-                format!("say where it is: citius train SOURCE --resume {}", directory.display()),
-            ));
-        }
-        // what was begun with is in the checkpoint; only training anew begins with it again
-        let again = state.settings.refit && state.search.is_none();
-        if !again && wishes.weights.as_ref().is_some_and(|path| !path.exists()) {
-            (wishes.weights, wishes.ignore, wishes.new_head) = (None, None, None);
-        }
-        let training = Training::new(wishes)?.restored(directory, state, tensors)?;
-        Ok(Training { reading: began.elapsed().as_secs_f64(), ..training })
-    }
-
-    /// Takes up an interrupted run from its directory, on data that the caller has read again.
-    pub fn going_on(self, directory: &Path) -> Result<Training, TrainError> {
-        let began = Instant::now();
-        let (state, tensors) = State::load(directory)?;
-        let training = self.restored(directory, state, tensors)?;
-        Ok(Training { reading: training.reading + began.elapsed().as_secs_f64(), ..training })
-    }
-
-    fn restored(mut self, directory: &Path, state: State, tensors: Tensors) -> Result<Training, TrainError> {
-        if self.problem.fingerprint() != state.fingerprint {
-            return Err(TrainError::saved(
-                directory,
-                "the data is not what this run was started on",
-                "restore the data, or start a new run",
-            ));
-        }
-        self.settings = state.settings.clone();
-        self.resumed = Some((directory.to_owned(), state, tensors));
-        Ok(self)
-    }
-
-    /// What was asked for.
-    pub fn wishes(&self) -> &Wishes {
-        &self.wishes
-    }
-
-    /// The directory of the run that is resumed.
-    pub fn resumed_from(&self) -> Option<&Path> {
-        self.resumed.as_ref().map(|(directory, ..)| directory.as_path())
-    }
-
-    /// Trains to the end, until `stop` is set, or until it diverges; the model is saved in each case.
-    pub fn run(
-        &self,
-        options: &RunOptions,
-        listener: &mut dyn Listener,
-        stop: &AtomicBool,
-    ) -> Result<Report, TrainError> {
-        self.run_watched(options, listener, &mut Unwatched, stop)
-    }
-
-    /// The same, with somebody who hears every event and may add to them.
-    pub fn run_watched(
-        &self,
-        options: &RunOptions,
-        listener: &mut dyn Listener,
-        watch: &mut dyn Watch,
-        stop: &AtomicBool,
-    ) -> Result<Report, TrainError> {
-        let began = Instant::now();
-        // before anything is written
-        let Prepared { settings, machine, choices, gpu } = self.prepared(options)?;
-        let out = match (&self.resumed, &options.out) {
-            (Some((directory, ..)), _) => directory.clone(),
-            (None, Some(out)) => created(out)?,
-            (None, None) => next_free(&self.problem.stem)?,
-        };
-        if self.resumed.is_none() {
-            // an earlier run's: resuming must not go on with it
-            for name in ["checkpoint.json", "checkpoint.safetensors"] {
-                let _ = fs::remove_file(out.join(name));
-            }
-        }
-        let log = Log::open(&out, self.resumed.is_some(), listener, watch);
-        let _open = gpu;
-        let (saved, books) = (Instant::now(), Books::open(began, self.reading));
-        scope(|scope| {
-            let fingerprint = Some(scope.spawn(|| self.problem.fingerprint()));
-            Run { training: self, settings, options, machine, choices, out, log, stop, saved, books, fingerprint }.go()
-        })
-    }
-
-    /// Decides on the device, and has the step fit its memory.
-    pub(crate) fn prepared(&self, options: &RunOptions) -> Result<Prepared, TrainError> {
-        let decision = self.decide(options)?;
-        let machine = Machine::of(decision.device, options.cpu, &self.settings, &self.problem.train);
-        let mut choices = [&self.choices[..], &[decision.choice]].concat();
-        choices.extend(precision_on_processor(decision.device, &self.settings));
-        let mut settings = self.settings.clone();
-        // a run that goes on has its pieces
-        if self.resumed.is_none() {
-            let asked = Asked { limit: self.wishes.step_memory.map(|bytes| bytes.0), recompute: self.wishes.recompute };
-            let gpu = decision.gpu.as_deref().map(|gpu| (gpu, machine.cuda));
-            if let Some((fitted, choice)) = in_room(&settings, &self.problem.train, gpu, asked)? {
-                settings = fitted;
-                choices.push(choice);
-            }
-        }
-        Ok(Prepared { settings, machine, choices, gpu: decision.gpu })
-    }
-
-    fn decide(&self, options: &RunOptions) -> Result<Decision, TrainError> {
-        let job = Job { material: &self.problem.train, settings: &self.settings, cpu: options.cpu };
-        match (options.device, &self.resumed) {
-            (Some(asked), _) => Decision::of(asked, &job),
-            (None, Some((_, state, _))) => Ok(Decision::again(state.device)),
-            (None, None) => Decision::of(self.wishes.device.unwrap_or_default(), &job),
-        }
-    }
-
-    fn rows(&self) -> Rows {
-        let rows = |set: &Option<Dataset>| set.as_ref().map_or(0, |s| s.rows);
-        Rows {
-            train: self.problem.train.rows(),
-            validation: rows(&self.problem.validation),
-            test: rows(&self.problem.test),
-        }
-    }
-
-    fn model(&self, device: Device) -> Result<Box<dyn Module>, TrainError> {
-        self.settings.model_for(device, self.problem.train.width(), self.problem.train.outputs())
-    }
-}
-
-/// What a run needs to begin.
-pub(crate) struct Prepared {
-    /// The training's, with the batch in pieces where there is no room for the whole.
-    pub settings: Settings,
-    pub machine: Machine,
-    /// The training's, and those made here.
-    pub choices: Vec<Choice>,
-    /// Kept open while it is used.
-    pub gpu: Option<Arc<citius_cuda::Device>>,
-}
-
-/// What a precision asked for means on a processor.
-fn precision_on_processor(device: Device, settings: &Settings) -> Option<Choice> {
-    let why = match settings.precision {
-        _ if device != Device::Cpu => return None,
-        Precision::Fp32 => return None,
-        Precision::Bf16 if citius_cpu::has_halves() => {
-            "products that gain from AVX512-BF16, all else in 32 bits; `citius plan` tells which"
-        }
-        Precision::Bf16 => "this processor has no AVX512-BF16: everything is computed in 32 bits",
-        Precision::Tf32 | Precision::Fp16 => "a GPU's; a processor computes in 32 bits",
-    };
-    Some(Choice::new("precision", settings.precision.to_string(), why))
-}
-
-struct Run<'a, 'scope> {
-    training: &'a Training,
+/// A run under way.
+pub struct Run<'a, 'scope> {
+    pub training: &'a Training,
     /// The training's, with the batch in pieces where a GPU has no room for the whole.
-    settings: Settings,
-    options: &'a RunOptions,
+    pub settings: Settings,
+    pub options: &'a RunOptions,
     /// The device is decided.
-    machine: Machine,
+    pub machine: Machine,
     /// The training's, and the device.
-    choices: Vec<Choice>,
-    out: PathBuf,
-    log: Log<'a>,
-    stop: &'a AtomicBool,
+    pub choices: Vec<Choice>,
+    pub out: PathBuf,
+    pub log: Log<'a>,
+    pub stop: &'a AtomicBool,
     /// When the last checkpoint was.
-    saved: Instant,
-    books: Books,
+    pub saved: Instant,
+    pub books: Books,
     /// Of the data, taken while the step is being compiled.
-    fingerprint: Option<ScopedJoinHandle<'scope, u64>>,
+    pub fingerprint: Option<ScopedJoinHandle<'scope, u64>>,
 }
 
 /// What is needed to keep account of a run's time.
-struct Books {
+pub struct Books {
     began: Instant,
     /// When the account was last given.
     told: Instant,
@@ -277,7 +65,7 @@ struct Books {
 }
 
 impl Books {
-    fn open(began: Instant, reading: f64) -> Books {
+    pub fn open(began: Instant, reading: f64) -> Books {
         let (told, ceilings) = (Instant::now(), Ceilings::known());
         let (preparing, saving, judging) = (0.0, 0.0, 0.0);
         Books { began, told, reading, preparing, saving, judging, earlier: Ledger::default(), ceilings }
@@ -296,7 +84,8 @@ impl Books {
 }
 
 impl Run<'_, '_> {
-    fn go(mut self) -> Result<Report, TrainError> {
+    /// To its end, whatever that is.
+    pub fn go(mut self) -> Result<Report, TrainError> {
         let training = self.training;
         let Training { problem, wishes, .. } = training;
         let settings = &self.settings.clone();
@@ -579,84 +368,12 @@ impl Run<'_, '_> {
     }
 }
 
-/// Passes events on, and keeps them in `events.jsonl`.
-struct Log<'a> {
-    file: Option<File>,
-    started: Instant,
-    listener: &'a mut dyn Listener,
-    watch: &'a mut dyn Watch,
-}
-
-impl<'a> Log<'a> {
-    fn open(out: &Path, resumed: bool, listener: &'a mut dyn Listener, watch: &'a mut dyn Watch) -> Log<'a> {
-        let path = out.join("events.jsonl");
-        let mut options = OpenOptions::new();
-        options.create(true).write(true).append(resumed).truncate(!resumed);
-        Log { file: options.open(path).ok(), started: Instant::now(), listener, watch }
-    }
-}
-
-impl Listener for Log<'_> {
-    fn on(&mut self, event: &Event) {
-        self.say(event);
-        for said in self.watch.hear(event) {
-            self.say(&said);
-        }
-    }
-}
-
-impl Log<'_> {
-    fn say(&mut self, event: &Event) {
-        if !matches!(event, Event::Progress { .. })
-            && let Some(file) = &mut self.file
-        {
-            let mut line = json!({ "time": self.started.elapsed().as_secs_f64() });
-            if let (Some(line), Ok(serde_json::Value::Object(fields))) =
-                (line.as_object_mut(), serde_json::to_value(event))
-            {
-                line.extend(fields);
-            }
-            // whole lines, each in one write: whoever reads along sees no half of one; a log that cannot be written is not worth a training
-            if file.write_all(format!("{line}\n").as_bytes()).is_err() {
-                self.file = None;
-            }
-        }
-        self.listener.on(event);
-    }
-}
-
-fn created(out: &Path) -> Result<PathBuf, TrainError> {
-    if out.is_file() {
-        let (path, problem) = (out.display().to_string(), "there is a file of that name".to_owned());
-        return Err(TrainError::File {
-            doing: "create",
-            path,
-            problem,
-            next: "; choose another place with --out".into(),
-        });
-    }
-    fs::create_dir_all(out).map_err(|error| TrainError::file("create", out, &error))?;
-    Ok(out.to_owned())
-}
-
-/// The first `runs/<stem>-<n>` that does not exist yet, created.
-fn next_free(stem: &str) -> Result<PathBuf, TrainError> {
-    created(Path::new("runs"))?;
-    let mut n = 1;
-    loop {
-        let out = Path::new("runs").join(format!("{stem}-{n}"));
-        match fs::create_dir(&out) {
-            Ok(()) => return Ok(out),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => n += 1,
-            Err(error) => return Err(TrainError::file("create", &out, &error)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::Silent;
+    use crate::{Device, Silent, Unwatched, Wishes};
 
     /// The last checkpoint stays as it is, one message says what happened, and the run can be taken up from there.
     #[test]
@@ -681,8 +398,10 @@ mod tests {
             let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale: (0.0, 1.0) };
             let mut fit = Fit::new(training.model(Device::Cpu).unwrap(), settings, data, 6, machine).unwrap();
             fit.pretence().fails_at = Some(at * fit.steps_per_epoch() + 2);
-            let log = Log { file: None, started: Instant::now(), listener: &mut Silent, watch: &mut Unwatched };
-            let (out, choices) = (created(out).unwrap(), Vec::new());
+            fs::create_dir(out).unwrap();
+            let (mut listener, mut watch) = (Silent, Unwatched);
+            let log = Log::nowhere(&mut listener, &mut watch);
+            let (out, choices) = (out.to_owned(), Vec::new());
             let saved = Instant::now();
             let mut run = Run {
                 training: &training,
