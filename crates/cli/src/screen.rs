@@ -74,11 +74,21 @@ pub struct Screen {
     /// Validation is told of with the epoch it belongs to.
     pending: Option<usize>,
     validates: bool,
+    batch_size: usize,
 }
 
 impl Screen {
     pub fn new(sink: Sink) -> Screen {
-        Screen { sink, bar: None, epochs: 0, last_loss: f64::NAN, validation: None, pending: None, validates: false }
+        Screen {
+            sink,
+            bar: None,
+            epochs: 0,
+            last_loss: f64::NAN,
+            validation: None,
+            pending: None,
+            validates: false,
+            batch_size: 1,
+        }
     }
 
     fn say(&self, text: &str) {
@@ -149,7 +159,7 @@ impl Listener for Screen {
     fn on(&mut self, event: &Event) {
         match event {
             Event::RunStarted { choices, rows, settings, steps_per_epoch, .. } => {
-                self.validates = rows.validation > 0;
+                (self.validates, self.batch_size) = (rows.validation > 0, settings.batch_size.max(1));
                 line(self.sink, concat!("citius ", env!("CARGO_PKG_VERSION")));
                 show_choices(self.sink, choices);
                 line(self.sink, "");
@@ -168,7 +178,7 @@ impl Listener for Screen {
                 let rows_text = count(*rows);
                 line(self.sink, &format!("  refit on all {rows_text} rows for {epochs} epochs"));
                 self.validates = false;
-                self.begin(*epochs, 0);
+                self.begin(*epochs, rows.div_ceil(self.batch_size) as u64);
             }
             Event::Progress { epoch, epochs, step, steps, loss } => {
                 self.last_loss = *loss;

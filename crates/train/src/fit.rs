@@ -49,6 +49,8 @@ pub struct Fit<'a> {
     best: Option<Weights>,
     progress: Progress,
     around: Around,
+    /// When progress was last told.
+    said: Instant,
 }
 
 /// Where a fit stands: with the memory, all that is needed to go on exactly.
@@ -117,7 +119,8 @@ impl<'a> Fit<'a> {
             Material::Loaded(loaded) => Some(loaded.loader(rows.len(), settings.seed, 0, 0)?),
         };
         let around = Around { preparing: began.elapsed().as_secs_f64(), ..Around::default() };
-        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best: None, progress, around })
+        let (best, said) = (None, Instant::now());
+        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best, progress, around, said })
     }
 
     /// Takes over the weights of another training.
@@ -197,7 +200,8 @@ impl<'a> Fit<'a> {
         self.around.data += started.elapsed().as_secs_f64();
         let inputs = tables(self.data.train);
         let steps = self.steps.per_epoch();
-        let mut view = View { epochs: self.epochs, steps: steps * self.epochs as u64, said: started, listener, stop };
+        let (epochs, said) = (self.epochs, &mut self.said);
+        let mut view = View { epochs, steps: steps * epochs as u64, said, listener, stop };
         let mut seen = Seen::default();
         // steps and rows of the epoch that came before
         let mut before = (0, 0);

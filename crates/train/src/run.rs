@@ -432,4 +432,35 @@ mod tests {
         let whole = training.run(&whole, &mut Silent, &stop).unwrap();
         assert_eq!((resumed.epoch_losses, resumed.test), (whole.epoch_losses, whole.test));
     }
+
+    /// Stops the run as soon as it hears of progress.
+    struct StopAtProgress<'a>(&'a AtomicBool);
+
+    impl Listener for StopAtProgress<'_> {
+        fn on(&mut self, event: &Event) {
+            if matches!(event, Event::Progress { .. }) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn progress_is_told_however_short_the_epochs() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("points.csv");
+        let rows = (0..60).map(|i| format!("{},{}\n", i % 7, (i % 7) * 2 + i % 3));
+        fs::write(&source, format!("a,y\n{}", rows.collect::<String>())).unwrap();
+        let wishes = Wishes {
+            source: Some(source),
+            epochs: Some(200_000),
+            patience: Some(0),
+            refit: Some(false),
+            hidden: Some(vec![4]),
+            ..Wishes::default()
+        };
+        let (stop, out) = (AtomicBool::new(false), folder.path().join("out"));
+        let options = RunOptions { out: Some(out), ..RunOptions::default() };
+        let report = Training::new(wishes).unwrap().run(&options, &mut StopAtProgress(&stop), &stop).unwrap();
+        assert_eq!(report.ending, Ending::Interrupted);
+    }
 }

@@ -46,7 +46,8 @@ pub(crate) struct View<'a> {
     pub epochs: usize,
     /// In the whole fit.
     pub steps: u64,
-    pub said: Instant,
+    /// When progress was last told: epochs may be shorter than the time between.
+    pub said: &'a mut Instant,
     pub listener: &'a mut dyn Listener,
     pub stop: &'a AtomicBool,
 }
@@ -146,10 +147,10 @@ impl Driver for Walk<'_, '_> {
 impl Walk<'_, '_> {
     fn say(&mut self) {
         let now = Instant::now();
-        if now - self.view.said < SAY_EVERY {
+        if now - *self.view.said < SAY_EVERY {
             return;
         }
-        self.view.said = now;
+        *self.view.said = now;
         let p = &*self.progress;
         self.view.listener.on(&Event::Progress {
             epoch: p.epoch + 1,
