@@ -5,7 +5,7 @@ use crate::ByName;
 
 /// Keeps gradients from being too large. Formulas are PyTorch's.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "kebab-case")]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Clip {
     /// All gradients together are scaled by `min(1, max_norm/(norm + 1e-6))`.
     Norm {

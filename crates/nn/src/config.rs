@@ -5,13 +5,18 @@ use std::marker::PhantomData;
 
 use serde::Deserializer;
 use serde::de::value::{Error, MapAccessDeserializer, MapDeserializer};
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, Visitor};
 
 /// Settings that can be asked for by name alone, everything else at its default.
 pub trait ByName: DeserializeOwned {
     /// `Err` lists the names there are. Mostly [`from_name`]; without a body here, so that reading a name is compiled once,
     /// not by every crate that does.
     fn by_name(name: &str) -> Result<Self, String>;
+
+    /// For what its name says all of: what to tell those who give it settings.
+    fn is_its_name(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A table that has nothing but its `name`.
@@ -37,7 +42,31 @@ impl<'de, T: ByName> Visitor<'de> for NameOrTable<T> {
         T::by_name(name).map_err(E::custom)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map))
+        let mut keys = Vec::new();
+        let value = T::deserialize(MapAccessDeserializer::new(Noted { map, keys: &mut keys }))?;
+        match (keys.iter().find(|key| *key != "name"), value.is_its_name()) {
+            (Some(key), Some(advice)) => Err(serde::de::Error::custom(format!("no setting `{key}` here: {advice}"))),
+            _ => Ok(value),
+        }
+    }
+}
+
+/// A table whose keys are noted: a variant without settings is read from any.
+struct Noted<'a, A> {
+    map: A,
+    keys: &'a mut Vec<String>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Noted<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        let Some(key) = self.map.next_key::<String>()? else { return Ok(None) };
+        self.keys.push(key.clone());
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
     }
 }
 
@@ -63,6 +92,20 @@ mod tests {
         assert_eq!(read(r#"{"optimizer": "nesterov"}"#), Ok(nesterov));
         assert!(read(r#"{"optimizer": "adan"}"#).unwrap_err().contains("adamw"));
         assert!(read(r#"{"optimizer": {"name": "sgd", "beta": 0.5}}"#).unwrap_err().contains("beta"));
+    }
+
+    #[test]
+    fn settings_that_are_not_heard_are_refused() {
+        fn read<T: ByName>(text: &str) -> Result<T, String> {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            name_or_table(&mut deserializer).map_err(|e| e.to_string())
+        }
+        assert_eq!(read(r#"{"name": "bce", "pos_weight": 3}"#), Ok(Loss::Bce { pos_weight: Some(vec![3.0]) }));
+        let network = read::<crate::Network>(r#"{"hidden": [64], "name": "mlp"}"#).unwrap_err();
+        assert!(network.contains("`hidden` beside `model`"), "{network}");
+        assert!(read::<ScheduleConfig>(r#"{"name": "constant", "gamma": 1}"#).is_err());
+        assert!(read::<crate::WeightInit>(r#"{"name": "zeros", "std": 1}"#).is_err());
+        assert!(read::<crate::WeightInit>(r#"{"name": "normal", "gain": 1}"#).is_err());
     }
 
     #[test]

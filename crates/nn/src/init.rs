@@ -5,7 +5,7 @@ use crate::{Activation, ByName};
 
 /// How a weight matrix starts. Formulas are PyTorch's.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "kebab-case")]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum WeightInit {
     /// As PyTorch's `Linear`: weight and bias uniform within ±1/√fan_in.
     #[default]
@@ -45,6 +45,12 @@ pub enum WeightInit {
 impl ByName for WeightInit {
     fn by_name(name: &str) -> Result<WeightInit, String> {
         crate::config::from_name(name)
+    }
+
+    fn is_its_name(&self) -> Option<&'static str> {
+        use WeightInit::*;
+        let none = matches!(self, Default | XavierUniform | XavierNormal | Zeros);
+        none.then_some("this init has none; normal has `mean` and `std`, uniform `low` and `high`")
     }
 }
 

@@ -311,7 +311,7 @@ impl Wishes {
 
     /// What the table of a loss says beside the loss itself.
     fn with_loss(mut self, told: &toml::Table) -> Result<Wishes, String> {
-        let own = ["name", "delta", "label_smoothing", "class_weights", "pos_weight"];
+        let (name, own) = self.loss.as_ref().map_or(("auto", [].as_slice()), |loss| (loss.name(), loss.settings()));
         for (key, value) in told {
             let wrong = |want: &str| format!("{key} of the loss is {value}; write {want}");
             match key.as_str() {
@@ -320,10 +320,11 @@ impl Wishes {
                 }
                 "broadcast" => self.broadcast = Some(value.as_bool().ok_or_else(|| wrong("true or false"))?),
                 "misfit" => self.misfit = Some(value.as_bool().ok_or_else(|| wrong("true or false"))?),
+                "name" => {}
                 key if own.contains(&key) => {}
                 _ => {
-                    let all = format!("{}, reduction, broadcast, misfit", own.join(", "));
-                    return Err(format!("the loss has no setting `{key}`; there are {all}"));
+                    let all = [own, &["reduction", "broadcast", "misfit"]].concat().join(", ");
+                    return Err(format!("the loss {name} has no setting `{key}`; it has {all}"));
                 }
             }
         }
@@ -358,17 +359,21 @@ fn named<'de, D: Deserializer<'de>, T: ByName>(deserializer: D) -> Result<Option
 
 /// `"auto"` leaves the loss open.
 fn loss<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Loss>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Given {
-        Name(String),
-        Table(Loss),
+    struct Open(Option<Loss>);
+    impl<'de> Deserialize<'de> for Open {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Open, D::Error> {
+            Loss::deserialize(deserializer).map(|loss| Open(Some(loss)))
+        }
     }
-    match Given::deserialize(deserializer)? {
-        Given::Name(name) if name == "auto" => Ok(None),
-        Given::Name(name) => Loss::by_name(&name).map(Some).map_err(serde::de::Error::custom),
-        Given::Table(loss) => Ok(Some(loss)),
+    impl ByName for Open {
+        fn by_name(name: &str) -> Result<Open, String> {
+            match name {
+                "auto" => Ok(Open(None)),
+                name => Loss::by_name(name).map(|loss| Open(Some(loss))),
+            }
+        }
     }
+    name_or_table(deserializer).map(|Open(loss)| loss)
 }
 
 #[cfg(test)]
@@ -468,6 +473,9 @@ mod tests {
             ("init = \"random\"", "kaiming-normal"),
             ("loss = { name = \"mse\", reduction = \"total\" }", "\"mean\" or \"sum\""),
             ("loss = { name = \"mse\", reducion = \"sum\" }", "no setting `reducion`"),
+            ("loss = { name = \"mse\", delta = 2 }", "the loss mse has no setting `delta`"),
+            ("loss = { name = \"bce\", class_weights = [1, 5] }", "it has pos_weight"),
+            ("loss = { name = \"bce\", pos_weight = \"much\" }", "a number, or a list of them"),
             ("reduction = \"total\"", "`mean` or `sum`"),
             ("mode = \"evaluate\"", "`train` or `eval`"),
             ("layers = [{ activation = \"relu\" }]", "units"),

@@ -163,6 +163,7 @@ impl Settings {
             return wrong(format!("the weight decay is {decay}, it must be a number of at least 0"));
         }
         self.optimizer.check().map_err(TrainError::Setting)?;
+        self.schedule.check().map_err(TrainError::Setting)?;
         if self.hidden.contains(&0) {
             return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
         }
@@ -171,6 +172,7 @@ impl Settings {
         if self.details.broadcast && data.target != TargetForm::Values(1) {
             return wrong("broadcast is for one number to predict, [n,1] against [n]; leave it out".into());
         }
+        self.loss.check(data.outputs()).map_err(TrainError::Setting)?;
         match (&self.loss, data.target) {
             (
                 Loss::CrossEntropy { .. },
@@ -186,7 +188,7 @@ impl Settings {
             (loss, _) => {
                 let fitting = match task {
                     Task::Regression => "mse, mae or huber",
-                    Task::Binary => "bce or mse",
+                    Task::Binary => "bce, whose pos_weight is the weight of the second class, or mse",
                     Task::Classes => "cross-entropy, nll behind a log-softmax, or mse",
                 };
                 wrong(format!("the loss {} does not fit the task {task}; use {fitting}", loss.name()))

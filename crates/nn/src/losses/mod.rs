@@ -9,7 +9,8 @@ mod mse;
 mod nll;
 
 use citius_graph::{DType, Graph, Tensor};
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use bce::bce_with_logits;
 pub use cross_entropy::cross_entropy;
@@ -42,8 +43,8 @@ pub enum Loss {
     Nll,
     /// From logits and targets in `[0, 1]`.
     Bce {
-        /// Weight of the positive answer, one per output.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// Weight of the positive answer: one number, or one per output.
+        #[serde(default, deserialize_with = "one_or_more", skip_serializing_if = "Option::is_none")]
         pos_weight: Option<Vec<f64>>,
     },
 }
@@ -55,6 +56,37 @@ impl ByName for Loss {
 }
 
 impl Loss {
+    /// The names of its settings.
+    pub fn settings(&self) -> &'static [&'static str] {
+        match self {
+            Loss::Mse | Loss::Mae | Loss::Nll => &[],
+            Loss::Huber { .. } => &["delta"],
+            Loss::CrossEntropy { .. } => &["label_smoothing", "class_weights"],
+            Loss::Bce { .. } => &["pos_weight"],
+        }
+    }
+
+    /// Refuses settings that no training can mean, for so many outputs.
+    pub fn check(&self, outputs: usize) -> Result<(), String> {
+        match self {
+            Loss::Huber { delta } if !(delta.is_finite() && *delta > 0.0) => {
+                Err(format!("the delta of huber is {delta}, it must be a number above 0"))
+            }
+            Loss::CrossEntropy { label_smoothing, .. } if !(0.0..1.0).contains(label_smoothing) => {
+                Err(format!("label_smoothing is {label_smoothing}, it must be at least 0 and below 1"))
+            }
+            Loss::CrossEntropy { class_weights: Some(weights), .. } => {
+                weights_fit("class_weights", "classes", weights, outputs)
+            }
+            Loss::Bce { pos_weight: Some(weights) } if weights.len() != 1 => {
+                weights_fit("pos_weight", "outputs", weights, outputs)
+            }
+            Loss::Bce { pos_weight: Some(weights) } => weights_fit("pos_weight", "outputs", weights, 1),
+            Loss::Mse | Loss::Mae | Loss::Nll => Ok(()),
+            Loss::Huber { .. } | Loss::CrossEntropy { .. } | Loss::Bce { .. } => Ok(()),
+        }
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Loss::Mse => "mse",
@@ -79,6 +111,48 @@ impl Loss {
             Loss::Bce { pos_weight } => bce_with_logits(prediction, target, pos_weight.as_deref()),
         }
     }
+}
+
+fn weights_fit(what: &str, of: &str, weights: &[f64], count: usize) -> Result<(), String> {
+    if weights.len() != count {
+        return Err(format!("{what} has {} numbers for {count} {of}; give one for each", weights.len()));
+    }
+    if let Some(wrong) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+        return Err(format!("{what} has a {wrong}, they must be numbers of at least 0"));
+    }
+    match weights.iter().any(|w| *w > 0.0) {
+        true => Ok(()),
+        false => Err(format!("{what} are all 0: nothing would be learned")),
+    }
+}
+
+/// `3` or `[1, 3]`.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
+    struct OneOrMore;
+    impl<'de> Visitor<'de> for OneOrMore {
+        type Value = Vec<f64>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+            f.write_str("a number, or a list of them")
+        }
+        fn visit_f64<E: serde::de::Error>(self, one: f64) -> Result<Vec<f64>, E> {
+            Ok(vec![one])
+        }
+        fn visit_i64<E: serde::de::Error>(self, one: i64) -> Result<Vec<f64>, E> {
+            Ok(vec![one as f64])
+        }
+        fn visit_u64<E: serde::de::Error>(self, one: u64) -> Result<Vec<f64>, E> {
+            Ok(vec![one as f64])
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<f64>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(next) = list.next_element()? {
+                all.push(next);
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_any(OneOrMore).map(Some)
 }
 
 /// What becomes of the terms of a loss.

@@ -190,6 +190,16 @@ impl ByName for Network {
     fn by_name(name: &str) -> Result<Network, String> {
         crate::config::from_name(name)
     }
+
+    fn is_its_name(&self) -> Option<&'static str> {
+        match self {
+            Network::Mlp => {
+                Some("the layers of an mlp are `hidden` beside `model`, as in hidden = [64, 32], or `layers`")
+            }
+            Network::Nlinear => Some("nlinear has none; its sizes are those of the data"),
+            _ => None,
+        }
+    }
 }
 
 /// What a network is built for.

@@ -44,6 +44,10 @@ impl ByName for ScheduleConfig {
     fn by_name(name: &str) -> Result<ScheduleConfig, String> {
         crate::config::from_name(name)
     }
+
+    fn is_its_name(&self) -> Option<&'static str> {
+        matches!(self, ScheduleConfig::Constant).then_some("a constant schedule has none; the rate is `lr`")
+    }
 }
 
 impl ScheduleConfig {
@@ -56,6 +60,23 @@ impl ScheduleConfig {
             ScheduleConfig::OneCycle(_) => "one-cycle",
             ScheduleConfig::Warmup(_) => "warmup",
             ScheduleConfig::Plateau(_) => "plateau",
+        }
+    }
+
+    /// Refuses settings that no training can mean.
+    pub fn check(&self) -> Result<(), String> {
+        let above_0 = |what: &str, value: f64| match value.is_finite() && value > 0.0 {
+            true => Ok(()),
+            false => Err(format!("the {what} of the schedule is {value}, it must be a number above 0")),
+        };
+        match self {
+            ScheduleConfig::Step(s) => above_0("step_size", s.step_size as f64).and(above_0("gamma", s.gamma)),
+            ScheduleConfig::Exponential(s) => above_0("gamma", s.gamma),
+            ScheduleConfig::Warmup(s) => s.then.check(),
+            ScheduleConfig::Constant
+            | ScheduleConfig::Cosine(_)
+            | ScheduleConfig::OneCycle(_)
+            | ScheduleConfig::Plateau(_) => Ok(()),
         }
     }
 
