@@ -551,8 +551,10 @@ impl Graph {
         let known = self.0.borrow().leaves.iter().find(|l| l.name == name).cloned();
         if let Some(leaf) = known {
             let t = self.tensor(leaf.node);
-            if leaf.kind != kind || t.shape() != shape || t.dtype() != dtype {
-                let problem = format!("\"{name}\" is already declared as {} {}", t.dtype(), t.shape());
+            let alike = leaf.kind == kind && t.shape() == shape && t.dtype() == dtype;
+            if !alike || leaf.seen != seen {
+                let order = if alike { ", stored in another order of its axes" } else { "" };
+                let problem = format!("\"{name}\" is already declared as {} {}{order}", t.dtype(), t.shape());
                 self.fail("declare", problem, Location::caller());
                 return self.scalar(0.0).broadcast_to(dims);
             }

@@ -3,7 +3,7 @@
 use citius_graph::{DType, Graph, Tensor};
 use citius_nn::{
     BatchNorm, Conv1d, Conv2d, ConvTranspose2d, Embedding, Flatten, Linear, Masks, Module, MultiheadAttention, Pool,
-    Sequential, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, cross_entropy, gru,
+    Sequential, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, cross_entropy, gru, lstm,
 };
 
 fn message(build: impl Fn(&Graph)) -> String {
@@ -155,4 +155,37 @@ fn tokens_and_classes_have_limits() {
     let limits: Vec<(String, &str, usize)> = g.limits().into_iter().map(|l| (l.input, l.what, l.below)).collect();
     assert_eq!(limits, [("x".into(), "token", 100), ("y".into(), "class", 10)]);
     assert!(g.limits()[0].place.layer.as_deref().is_some_and(|layer| layer.contains("embedding Embedding 100×16")));
+}
+
+#[test]
+fn groups_that_do_not_divide_the_channels() {
+    for (outputs, groups) in [(3, 2), (4, 3), (4, 0)] {
+        let layer = ConvTranspose2d::new("up", 4, outputs, 2).groups(groups).bias(false);
+        let said = message(|g| drop(layer.forward(&g.input("x", &[1, 4, 3, 3]))));
+        let expected = format!("{groups} groups must divide 4 inputs and {outputs} outputs");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+/// `Linear` stores the transpose of what it shows: taking an embedding's table for its own would turn it.
+#[test]
+fn a_name_for_two_orders_of_axes() {
+    let said = message(|g| {
+        let h = Embedding::new("tok", 2, 2).forward(&g.input_of("i", &[3], DType::I32));
+        Linear::new("tok", 2, 2).bias(false).forward(&h);
+    });
+    assert!(said.contains("\"tok.weight\" is already declared") && said.contains("another order"), "{said}");
+}
+
+#[test]
+fn nothing_to_walk_or_to_turn() {
+    for layers in [gru("r", 3, 4), lstm("r", 3, 4)] {
+        let said = message(|g| drop(layers.clone().layers(0).forward(&g.input("x", &[5, 2, 3]))));
+        assert!(said.contains("at least one layer"), "{said}");
+    }
+    let g = Graph::new();
+    assert_eq!(g.input("x", &[2, 0]).flip(1).dims(), [2, 0]);
+    g.check().unwrap();
+    let said = message(|g| drop(Tensor::concat(&[g.input("x", &[2, 1]), g.input("y", &[2, 1])], 7)));
+    assert!(said.contains("no axis 7 in [2,1]"), "{said}");
 }

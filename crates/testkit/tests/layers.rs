@@ -3,9 +3,9 @@
 use citius_cpu::{Driver, Executable, Flow, Inputs, Memory, Outputs, Slots};
 use citius_graph::{DType, Graph, Init, Leaf, LeafKind, Mode, Tensor};
 use citius_nn::{
-    Activation, BatchNorm, DropPath, Dropout2d, Embedding, Flatten, Gpt, GroupNorm, Learning, Linear, Masks, Mixer,
-    Module, MultiheadAttention, Residual, RotaryPositions, Sequential, Sgd, TransformerClassifier, Upsample, Vit,
-    cross_entropy, mse,
+    Activation, BatchNorm, Conv2d, DropPath, Dropout2d, Embedding, Flatten, Gpt, GroupNorm, Learning, Linear, Masks,
+    Mixer, Module, MultiheadAttention, Muon, Residual, RotaryPositions, Sequential, Sgd, TransformerClassifier,
+    Upsample, Vit, cross_entropy, mse, nll,
 };
 use citius_testkit::{Cpu, Evaluate, Naive, Reference, Tolerance, Values, cases::numbers, compare};
 
@@ -130,6 +130,50 @@ fn an_index_outside_the_table_is_not_a_number() {
     // the reference refuses
     let outside = values(&[("i", &[0.0, 3.0, 1.0, 0.0])]);
     assert!(Naive.run(&g, &Values::new(), &[outside]).unwrap_err().contains("row 3 of a table of 3"));
+}
+
+/// As where a class is masked, or its probability is 0.
+#[test]
+fn a_class_at_minus_infinity_is_only_what_was_not_meant() {
+    let g = Graph::new();
+    let (x, y) = (g.parameter("x", &[1, 3], Init::Zeros), g.input_of("y", &[1], DType::I32));
+    let losses = [cross_entropy(&x, &y, 0.0, None), cross_entropy(&x, &y, 0.0, Some(&[1.0, 2.0, 3.0])), nll(&x, &y)];
+    for (i, loss) in losses.iter().enumerate() {
+        g.output(&format!("loss {i}"), loss);
+        g.output(&format!("dx {i}"), &g.gradients(loss, std::slice::from_ref(&x))[0].clone().unwrap());
+    }
+    let start = values(&[("x", &[1.0, 2.0, f64::NEG_INFINITY])]);
+    everywhere(|executor| {
+        let out = executor.run(&g, &start, &[values(&[("y", &[1.0])])]).unwrap().remove(0);
+        for (i, expected) in [0.3132617, 0.3132617, -2.0].into_iter().enumerate() {
+            compare(&out[&format!("loss {i}")], &[expected], Tolerance::new(1e-5, 1e-6)).unwrap();
+            assert!(out[&format!("dx {i}")].iter().all(|d| d.is_finite()), "{out:?}");
+        }
+    });
+}
+
+#[test]
+fn a_convolution_of_no_rows_has_a_gradient_of_zeros() {
+    let g = Graph::new();
+    let y = Conv2d::new("c", 2, 2, 1).bias(false).forward(&g.input("x", &[0, 2, 3, 3]));
+    let weight = g.trainable().remove(0).1;
+    g.output("d", &g.gradients(&y.sum_all(), &[weight])[0].clone().unwrap());
+    everywhere(|executor| {
+        let out = one_step(executor, &g, &values(&[("x", &[])]));
+        assert_eq!(out["d"], [0.0; 4]);
+    });
+}
+
+/// The weights of a linear layer behind a picture are stored with the picture's axes; they are a matrix all the same.
+#[test]
+fn muon_takes_the_matrix_behind_a_flattened_picture() {
+    let g = Graph::new();
+    let net = Sequential::new().with(Conv2d::new("c", 1, 5, 2)).with(Flatten).with(Linear::new("fc", 20, 7));
+    let loss = net.forward(&g.input("x", &[3, 1, 3, 3])).square().mean_all();
+    Learning::new(Muon::default(), 0.1).record(&loss).unwrap();
+    let names: Vec<String> = g.leaves().into_iter().map(|leaf| leaf.name).collect();
+    assert!(names.iter().any(|name| name == "fc.weight.momentum_buffer"), "{names:?}");
+    everywhere(|executor| drop(one_step(executor, &g, &values(&[("x", &numbers("x", 27))]))));
 }
 
 /// Hidden by padding or by −∞: zeros go into `out_proj`, whose bias is 0 at the start, and all gradients are numbers.

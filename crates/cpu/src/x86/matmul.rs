@@ -57,7 +57,9 @@ impl MatmulKernel {
         let near = near && work.deep.iter().all(|d| !far(d.a, d.size) && !far(d.b, d.size));
         let few =
             work.operands.len() + work.deep.len() <= POINTERS.len() && !work.operands.iter().any(|o| far(o.row, 32));
-        if !evenly || !near || !few {
+        // its loops run at least once
+        let empty = work.deep.iter().any(|d| d.size == 0);
+        if !evenly || !near || !few || empty {
             return None;
         }
         let lanes_follow_rows = work.operands.iter().all(|o| o.row <= 1);

@@ -77,7 +77,8 @@ impl Tensor {
         };
         value.with_gradient(&[self, kernel], move |v| {
             let (dy, kernel) = (&v.x[0], &v.x[1]);
-            vec![Some(v.dy.convolve(kernel, by)), Some(kernel_gradient(v.dy, kernel, dy, by))]
+            let (seen, by) = seen_by(v.dy, dy, kernel, by);
+            vec![Some(seen.convolve(kernel, by)), Some(kernel_gradient(&seen, kernel, dy, by))]
         })
     }
 
@@ -240,6 +241,21 @@ fn turned(kernel: &Tensor, groups: usize, [rows, columns]: [&[usize]; 2]) -> Ten
     let (parts, at): (Vec<Tensor>, Vec<Vec<usize>>) = places.map(place).unzip();
     let tail = if groups == 1 { [d[3], d[2]] } else { [d[2], d[3]] };
     Tensor::join(&parts, at, &[rows.len(), columns.len(), tail[0], tail[1]])
+}
+
+/// The part of x that the windows behind `dy` see, and a convolution that has these windows and no more: where x is longer than they reach by a
+/// stride or more, as a transposed convolution may be asked for, it would have further ones.
+fn seen_by(x: &Tensor, dy: &Tensor, kernel: &Tensor, mut by: Convolution) -> (Tensor, Convolution) {
+    let mut x = x.clone();
+    for side in 0..2 {
+        let (low, high) = by.padding[side];
+        let (length, stride) = (x.dims()[side + 1], by.stride[side]);
+        let reach = by.dilation[side] * (kernel.dims()[side] - 1) + stride * dy.dims()[side + 1].saturating_sub(1) + 1;
+        let unseen = (length + low + high).saturating_sub(reach) / stride * stride;
+        by.padding[side] = (low, high.saturating_sub(unseen));
+        x = x.slice(side + 1, 0, length - unseen.saturating_sub(high));
+    }
+    (x, by)
 }
 
 /// `dk[u,v,c,o] = Σ x[n, i·stride + u·dilation, …, c] · dy[n,i,j,o]`, summed in as many parts of the batch as keep threads busy.

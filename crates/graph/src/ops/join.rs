@@ -22,6 +22,10 @@ impl Tensor {
                 && other.len() == dims.len()
                 && part.dtype() == first.dtype()
                 && (0..dims.len()).all(|a| a == axis || other[a] == dims[a]);
+            if axis >= dims.len() {
+                first.fail("concat", format!("no axis {axis} in {}", first.shape()));
+                return first.clone();
+            }
             if !fits {
                 let problem = format!(
                     "part {i} is {} {}, part 0 is {} {}: all axes but {axis} must agree",
@@ -138,6 +142,7 @@ impl Tensor {
     #[track_caller]
     pub fn flip(&self, axis: usize) -> Tensor {
         match self.dims().get(axis) {
+            Some(0 | 1) => self.clone(),
             Some(&size) => {
                 Tensor::concat(&(0..size).rev().map(|i| self.slice(axis, i, i + 1)).collect::<Vec<_>>(), axis)
             }

@@ -69,7 +69,10 @@ impl ConvTranspose2d {
         for side in 0..2 {
             let (stride, extra) = (self.by.stride[side], self.output_padding[side]);
             if stride == 0 || self.kernel[side] == 0 || extra >= stride.max(self.by.dilation[side]) {
-                return Err("kernel and stride must be at least 1, and output_padding smaller than the stride".into());
+                return Err(
+                    "kernel and stride must be at least 1, and output_padding smaller than the stride or the dilation"
+                        .into(),
+                );
             }
             let (low, high) = self.by.padding[side];
             let whole = (dims[side + 2] - 1) * stride + self.by.dilation[side] * (self.kernel[side] - 1) + extra + 1;
@@ -85,8 +88,13 @@ impl Module for ConvTranspose2d {
         let g = x.graph();
         let _line = g.called_here();
         let _layer = g.scope(format!("{} {}", self.path, self.describe()));
-        let ([kh, kw], groups, dims) = (self.kernel, self.by.groups.max(1), x.dims());
-        if dims.len() != 4 || dims[1] != self.inputs || dims.contains(&0) || !self.inputs.is_multiple_of(groups) {
+        let ([kh, kw], groups, dims) = (self.kernel, self.by.groups, x.dims());
+        if groups == 0 || !self.inputs.is_multiple_of(groups) || !self.outputs.is_multiple_of(groups) {
+            let (inputs, outputs) = (self.inputs, self.outputs);
+            g.report(&self.describe(), format!("{groups} groups must divide {inputs} inputs and {outputs} outputs"));
+            return x.clone();
+        }
+        if dims.len() != 4 || dims[1] != self.inputs || dims.contains(&0) {
             g.report(&self.describe(), format!("input is {}, must be [n,{},h,w]", x.shape(), self.inputs));
             return x.clone();
         }

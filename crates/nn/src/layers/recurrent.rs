@@ -148,7 +148,8 @@ impl Recurrent {
         });
         let mut below = x.reshape(&[steps * rows, x.dims()[2]]);
         let (mut last, mut cells) = (Vec::new(), Vec::new());
-        for layer in 0..self.layers {
+        // none at all was told before
+        for layer in 0..self.layers.max(1) {
             if layer > 0 {
                 below = Dropout::new(self.dropout).forward(&below);
             }

@@ -24,6 +24,13 @@ pub fn cross_entropy(logits: &Tensor, classes: &Tensor, label_smoothing: f64, cl
         return (target.sum(&[1], true) * lse - (target * logits).sum(&[1], true)).mean_all();
     }
     let one_hot = classes.to_f32().reshape(&[n, 1]).eq(&g.iota(c)); // [n,c]
+    if label_smoothing == 0.0 {
+        // chosen, not multiplied by 0: another class may be −∞, as where it is masked
+        let terms = lse - one_hot.choose(logits, &g.scalar(0.0)).sum(&[1], true); // [n,1]
+        let Some(weights) = class_weights else { return terms.mean_all() };
+        let chosen = (one_hot * vector(g, weights)).sum(&[1], true);
+        return (&chosen * terms).sum_all() / chosen.sum_all();
+    }
     let (hit, rest) = (1.0 - label_smoothing, label_smoothing / c as f64);
     let Some(weights) = class_weights else {
         // Σ target = 1 in each row

@@ -17,5 +17,6 @@ pub fn nll(log_probabilities: &Tensor, classes: &Tensor) -> Tensor {
     g.limit(classes, "class", c);
     g.warn_of_mixed_rows(log_probabilities);
     let one_hot = classes.to_f32().reshape(&[n, 1]).eq(&g.iota(c)); // [n,c]
-    -(one_hot * log_probabilities).sum(&[1], true).mean_all()
+    // chosen, not multiplied by 0: another class may be −∞
+    -one_hot.choose(log_probabilities, &g.scalar(0.0)).sum(&[1], true).mean_all()
 }

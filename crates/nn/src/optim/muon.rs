@@ -58,11 +58,15 @@ impl Default for Muon {
 impl Optimizer for Muon {
     #[track_caller]
     fn update(&self, u: &Update) -> Tensor {
-        let [rows, columns] = u.parameter.dims()[..] else {
-            return AdamW { maximize: self.maximize, ..self.others }.update(u);
+        let seen = u.graph().leaves().into_iter().find(|l| l.name == u.name).and_then(|l| l.seen);
+        let (dims, turned) = (u.parameter.dims(), seen.is_some());
+        let [rows, columns] = match (&dims[..], seen.map(|seen| seen.dims).as_deref()) {
+            (&[rows, columns], _) => [rows, columns],
+            // the matrix behind a flattened picture, whose inputs have axes of their own; their order changes nothing here
+            (stored, Some(&[outputs, inputs])) if stored.last() == Some(&outputs) => [inputs, outputs],
+            _ => return AdamW { maximize: self.maximize, ..self.others }.update(u),
         };
         let gradient = &u.downhill(self.maximize);
-        let turned = u.graph().leaves().iter().any(|l| l.name == u.name && l.seen.is_some());
         let (outputs, inputs) = if turned { (columns, rows) } else { (rows, columns) };
         let buffer = u.state("momentum_buffer");
         let buffer = u.keep(&buffer, &(&buffer + (gradient - &buffer) * (1.0 - self.momentum)));
@@ -75,7 +79,8 @@ impl Optimizer for Muon {
             MuonSize::MatchRmsAdamw => 0.2 * (outputs.max(inputs) as f64).sqrt(),
         };
         let kept = u.parameter * (1.0 - u.rate * self.weight_decay);
-        kept - u.rate * size * self.orthogonal(&direction)
+        let direction = self.orthogonal(&direction.reshape(&[rows, columns])).reshape(&dims);
+        kept - u.rate * size * direction
     }
 }
 

@@ -224,6 +224,16 @@ fn convolutions(cases: &mut Vec<Case>) {
             t[0].convolve_back(&t[1], by, [x[1], x[2]])
         }));
     }
+    // longer by a stride than the windows reach, with zeros around and without
+    for (groups, padding, size) in
+        [(1, [(0, 0), (1, 1)], [5, 1]), (1, [(1, 1), (0, 0)], [3, 3]), (2, [(0, 0); 2], [5, 3])]
+    {
+        let by = Convolution { stride: [1, 2], dilation: [2, 1], padding, groups };
+        let starts = vec![Start::arbitrary("y", &[1, 2, 2, 2]), Start::arbitrary("k", &[2, 1, 1, 2])];
+        cases.push(Case::new(format!("convolve back to {size:?}, {by:?}"), starts, move |_, t| {
+            t[0].convolve_back(&t[1], by, size)
+        }));
+    }
 }
 
 fn softmaxes(cases: &mut Vec<Case>) {
