@@ -62,6 +62,19 @@ pub struct Taken {
     pub prefix: String,
 }
 
+impl Matching {
+    /// Whether a tensor of the network keeps what it began with.
+    pub(crate) fn leaves_out(&self, name: &str) -> bool {
+        self.fresh.iter().any(|fresh| fresh == name) || self.ignores(name)
+    }
+
+    /// By the network's name, or by the file's.
+    fn ignores(&self, name: &str) -> bool {
+        let prefix = self.prefix.as_deref().unwrap_or_default();
+        self.ignore.covers(name) || !prefix.is_empty() && self.ignore.covers(&format!("{prefix}{name}"))
+    }
+}
+
 impl Pretrained {
     /// Reads a safetensors file, or that of a directory that `citius train` wrote.
     pub fn read(path: &Path) -> Result<Pretrained, TrainError> {
@@ -117,7 +130,7 @@ impl Pretrained {
         self.check(&wanted, how)?;
         let file = self.parsed()?;
         let mut found = Vec::new();
-        for name in wanted.keys().filter(|name| !how.fresh.iter().any(|fresh| fresh == *name)) {
+        for name in wanted.keys().filter(|name| !how.leaves_out(name)) {
             if let Ok(view) = file.tensor(&format!("{prefix}{name}")) {
                 found.push((name, self.values(name, &view)?));
             }
@@ -157,7 +170,8 @@ impl Pretrained {
     /// Whether a network of these shapes fits; the prefix is open no more.
     pub(crate) fn check(&self, wanted: &BTreeMap<&str, Vec<usize>>, how: &Matching) -> Result<(), TrainError> {
         let prefix = how.prefix.as_deref().unwrap_or_default();
-        let fresh = |name: &str| how.fresh.iter().any(|fresh| fresh == name);
+        let fresh = |name: &str| how.leaves_out(name);
+        self.check_ignored(how)?;
         let own = |known: &str| known.strip_prefix(prefix).is_some_and(|name| wanted.contains_key(name));
         let counter = |name: &str| name.rsplit('.').next() == Some(COUNTER);
         let left_over: Vec<&str> = self.shapes.keys().map(String::as_str).filter(|known| !own(known)).collect();
@@ -177,7 +191,7 @@ impl Pretrained {
         }
         let extra: Vec<String> = left_over
             .into_iter()
-            .filter(|name| !counter(name) && !how.ignore.covers(name))
+            .filter(|name| !counter(name) && !how.ignores(name.strip_prefix(prefix).unwrap_or(name)))
             .map(|name| {
                 let own: Vec<&str> = wanted.keys().copied().filter(|own| !fresh(own)).collect();
                 let near = nearest(name.strip_prefix(prefix).unwrap_or(name), &own);
@@ -202,6 +216,20 @@ impl Pretrained {
         let problem = format!("does not fit the network: {begins}{}", said.join("; "));
         let next = "choose the network and sizes that the file is of, or leave tensors of the file out with --ignore";
         Err(TrainError::saved(&self.path, problem, next))
+    }
+
+    /// A pattern that covers nothing is a slip of the pen.
+    fn check_ignored(&self, how: &Matching) -> Result<(), TrainError> {
+        let idle = how.ignore.0.iter().find(|pattern| {
+            let pattern = Matching { ignore: Names(vec![pattern.to_string()]), ..how.clone() };
+            let prefix = how.prefix.as_deref().unwrap_or_default();
+            !self.shapes.keys().any(|known| pattern.ignores(known.strip_prefix(prefix).unwrap_or(known)))
+        });
+        let Some(idle) = idle else { return Ok(()) };
+        let names: Vec<&str> = self.shapes.keys().map(String::as_str).collect();
+        let near = nearest(idle, &names).map_or(String::new(), |near| format!(", such as {near}"));
+        let next = format!("leave it out of --ignore, or name what is there{near}");
+        Err(TrainError::saved(&self.path, format!("no tensor is called {idle:?}"), next))
     }
 
     fn counters(&self, file: &SafeTensors, prefix: &str) -> Result<Vec<(String, Vec<f32>)>, TrainError> {
@@ -419,6 +447,21 @@ mod tests {
         assert_eq!(made.load_as(&mut memory, &names, &how).unwrap().tensors, 4);
         assert_eq!(memory.user_view("0.weight"), before);
         assert_eq!(memory.user_view("1.bias").unwrap().1, [1.0, 2.0]);
+    }
+
+    #[test]
+    fn ignored_tensors_stay_as_they_are_whatever_their_shape() {
+        let made = whole().with("0.bias", Dtype::F32, &[5], f32s(&[9.0; 5])).read();
+        let mut memory = memory();
+        let (names, before) = (memory.tensors(), memory.user_view("0.weight"));
+        let how = |patterns: &[&str]| Matching {
+            ignore: Names(patterns.iter().map(|p| p.to_string()).collect()),
+            ..Matching::default()
+        };
+        assert_eq!(made.load_as(&mut memory, &names, &how(&["0.*"])).unwrap().tensors, 4);
+        assert_eq!(memory.user_view("0.weight"), before);
+        let idle = made.load_as(&mut memory, &names, &how(&["0.*", "zz.*"])).unwrap_err().to_string();
+        assert!(idle.contains("no tensor is called \"zz.*\""), "{idle}");
     }
 
     #[test]

@@ -150,15 +150,21 @@ impl Start {
         };
         let fresh = if anew { head } else { Vec::new() };
         let begins = if prefix.is_empty() { String::new() } else { format!(", names there begin with {prefix:?}") };
-        let made = match &fresh[..] {
-            [] => String::new(),
-            fresh => format!("; {} made anew", fresh.join(", ")),
-        };
-        let taken = shapes.len() - fresh.len();
-        let value = format!("{taken} of {} tensors from {}{begins}{made}", shapes.len(), path.display());
         let ignore = Names(settings.transfer.ignore.clone());
         let how = Matching { prefix: Some(prefix), ignore, fresh };
         file.check(&shapes.iter().map(|(name, shape)| (name.as_str(), shape.clone())).collect(), &how)?;
+        let anew: Vec<&str> = shapes.keys().map(String::as_str).filter(|name| how.leaves_out(name)).collect();
+        let made = match anew.len() {
+            0 => String::new(),
+            n if n == shapes.len() => {
+                let problem = "--ignore leaves nothing of the weights; leave --weights out to begin with none";
+                return Err(TrainError::Setting(problem.to_owned()));
+            }
+            1..=4 => format!("; {} made anew", anew.join(", ")),
+            n => format!("; {}, … made anew, {n} in all", anew[..3].join(", ")),
+        };
+        let (taken, all) = (shapes.len() - anew.len(), shapes.len());
+        let value = format!("{taken} of {all} tensors from {}{begins}{made}", path.display());
         Ok(Some((Start { file, how }, Choice::new("weights", value, why))))
     }
 
