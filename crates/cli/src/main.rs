@@ -67,7 +67,13 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
     };
     match done {
-        Ok(code) => ExitCode::from(u8::from(code)),
+        Ok(code) => match screen::lost() {
+            None => ExitCode::from(u8::from(code)),
+            Some(why) => {
+                screen::line(screen::Sink::Stderr, &format!("error: the output could not be written: {why}"));
+                ExitCode::from(1)
+            }
+        },
         Err(failure) => {
             screen::line(screen::Sink::Stderr, &format!("error: {failure}"));
             ExitCode::from(failure.code())

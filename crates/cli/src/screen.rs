@@ -1,6 +1,7 @@
 //! What a person sees of a run: the choices, the progress, the result.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use citius_train::{Choice, Ending, Event, Listener, Metrics, Report, count};
@@ -13,12 +14,28 @@ pub enum Sink {
     Stderr,
 }
 
-/// Writes a line; nobody reading it is no failure.
+/// Why a line did not reach its file.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Writes a line; nobody reading it is no failure, a full disk is ([`lost`]).
 pub fn line(sink: Sink, text: &str) {
-    let _ = match sink {
+    let written = match sink {
         Sink::Stdout => writeln!(io::stdout(), "{text}"),
-        Sink::Stderr => writeln!(io::stderr(), "{text}"),
+        Sink::Stderr => return drop(writeln!(io::stderr(), "{text}")),
     };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => drop(LOST.set(error.to_string())),
+        _ => {}
+    }
+}
+
+/// What kept a result from being written, if something did.
+pub fn lost() -> Option<&'static str> {
+    let flushed = io::stdout().flush();
+    if let Some(error) = flushed.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+        let _ = LOST.set(error.to_string());
+    }
+    LOST.get().map(String::as_str)
 }
 
 /// What is being done, for how long already and about how long it takes, where somebody waits at a terminal.

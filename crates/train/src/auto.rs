@@ -352,7 +352,7 @@ impl Base {
             why_hidden: "pictures are seen through convolutions; small enough for a processor",
             optimizer: OptimizerConfig::AdamW(AdamW::default()),
             lr: 3e-3,
-            why_rate: "batch norm bears large steps",
+            why_rate: "a schedule that warms up bears large steps",
             schedule: ScheduleConfig::OneCycle(OneCycle::default()),
             why_schedule: "warms up, and ends with fine steps",
             batch_size,
@@ -506,8 +506,15 @@ fn with_decay(optimizer: OptimizerConfig, decay: Option<f64>) -> OptimizerConfig
 
 /// `adamw, weight decay 0.01`
 fn optimizer_name(settings: &Settings) -> String {
+    let name = match &settings.optimizer {
+        OptimizerConfig::Sgd(sgd) if sgd.momentum != 0.0 => {
+            let kind = if sgd.nesterov { "Nesterov's momentum" } else { "momentum" };
+            format!("sgd, {kind} {}", sgd.momentum)
+        }
+        other => other.name().to_owned(),
+    };
     match settings.weight_decay() {
-        0.0 => settings.optimizer.name().to_owned(),
-        decay => format!("{}, weight decay {decay}", settings.optimizer.name()),
+        0.0 => name,
+        decay => format!("{name}, weight decay {decay}"),
     }
 }

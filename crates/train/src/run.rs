@@ -44,6 +44,8 @@ pub struct Run<'a, 'scope> {
     pub books: Books,
     /// Of the data, taken while the step is being compiled.
     pub fingerprint: Option<ScopedJoinHandle<'scope, u64>>,
+    /// Another run's model is in the directory: only one that has learned something takes its place.
+    pub replaces: bool,
 }
 
 /// What is needed to keep account of a run's time.
@@ -223,7 +225,12 @@ impl Run<'_, '_> {
     fn finish(&mut self, fit: &mut Fit, state: &State, end: EpochEnd) -> Result<Report, TrainError> {
         let training = self.training;
         let ending = match end {
-            EpochEnd::Diverged(divergence) => Ending::Diverged(divergence),
+            EpochEnd::Diverged(mut divergence) => {
+                if self.replaces {
+                    divergence.kept.push_str(", unsaved: the model of the run before stays");
+                }
+                Ending::Diverged(divergence)
+            }
             EpochEnd::Interrupted => Ending::Interrupted,
             EpochEnd::Continue | EpochEnd::Done => {
                 let early = state.search.as_ref().map_or(fit.progress().stopped_early, |s| s.stopped_early);
@@ -248,7 +255,8 @@ impl Run<'_, '_> {
         let choices = &self.choices;
         let (saving, checkpoints) = (Instant::now(), self.books.saving);
         let predictor = fit.result();
-        if let Err(error) = model::save(&self.out, predictor, problem, settings, choices, &report) {
+        let stays = self.replaces && matches!(report.ending, Ending::Diverged(_));
+        if !stays && let Err(error) = model::save(&self.out, predictor, problem, settings, choices, &report) {
             return Err(self.rescue(error, predictor, &report));
         }
         match (&report.ending, self.checkpoint_unless_diverged(fit, state, &report)) {
@@ -415,6 +423,7 @@ mod tests {
                 saved,
                 books: Books::open(saved, 0.0),
                 fingerprint: None,
+                replaces: false,
             };
             let mut state = State::new(wishes, settings, Device::Cpu, problem.fingerprint());
             run.train(&mut fit, &mut state, None).unwrap_err().to_string()
@@ -431,6 +440,26 @@ mod tests {
         let whole = RunOptions { out: Some(folder.path().join("whole")), ..RunOptions::default() };
         let whole = training.run(&whole, &mut Silent, &stop).unwrap();
         assert_eq!((resumed.epoch_losses, resumed.test), (whole.epoch_losses, whole.test));
+    }
+
+    #[test]
+    fn a_model_is_not_replaced_by_one_that_diverged() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("points.csv");
+        let rows = (0..60).map(|i| format!("{},{}\n", i % 7, (i % 7) * 2 + i % 3));
+        fs::write(&source, format!("a,y\n{}", rows.collect::<String>())).unwrap();
+        let out = folder.path().join("out");
+        let run = |lr: Option<f64>| {
+            let wishes = Wishes { source: Some(source.clone()), epochs: Some(3), lr, ..Wishes::default() };
+            let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+            let report = Training::new(wishes).unwrap().run(&options, &mut Silent, &AtomicBool::new(false)).unwrap();
+            (report.ending, fs::read(out.join("model.safetensors")).unwrap())
+        };
+        let (_, good) = run(None);
+        let (ending, after) = run(Some(1e9));
+        assert!(matches!(ending, Ending::Diverged(_)), "{ending:?}");
+        assert!(after == good);
+        assert!(run(Some(1e-2)).1 != good, "one that learned takes its place");
     }
 
     /// Stops the run as soon as it hears of progress.

@@ -167,6 +167,14 @@ impl Settings {
         if self.hidden.contains(&0) {
             return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
         }
+        let steps = self.updates(data.rows, self.epochs) * self.accumulate;
+        if steps == 0 {
+            let all = data.rows.div_ceil(self.batch_size).saturating_mul(self.epochs);
+            let accumulate = self.accumulate;
+            return wrong(format!(
+                "accumulate is {accumulate}, and the run has {all} steps: nothing would be learned; use {all} or fewer"
+            ));
+        }
         self.model_for(Device::Cpu, data.width, data.outputs())?;
         self.check_memory(data)?;
         if self.details.broadcast && data.target != TargetForm::Values(1) {

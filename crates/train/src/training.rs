@@ -152,12 +152,15 @@ impl Training {
                 let _ = fs::remove_file(out.join(name));
             }
         }
+        let replaces = self.resumed.is_none() && out.join("model.safetensors").is_file();
         let log = Log::open(&out, self.resumed.is_some(), listener, watch);
         let _open = gpu;
         let (saved, books) = (Instant::now(), Books::open(began, self.reading));
         scope(|scope| {
             let fingerprint = Some(scope.spawn(|| self.problem.fingerprint()));
-            Run { training: self, settings, options, machine, choices, out, log, stop, saved, books, fingerprint }.go()
+            let training = self;
+            Run { training, settings, options, machine, choices, out, log, stop, saved, books, fingerprint, replaces }
+                .go()
         })
     }
 
