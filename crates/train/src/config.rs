@@ -50,6 +50,7 @@ wishes! {
     /// A table, or a directory with the four MNIST files.
     source: PathBuf,
     /// Column name or 0-based index; the last column when open.
+    #[serde(deserialize_with = "text_or_number")]
     target: String,
     /// `regression`, `binary` or `classes`.
     task: String,
@@ -61,8 +62,10 @@ wishes! {
     /// Share of all rows kept for the final judgement.
     test: f64,
     /// Further tokens for a missing cell.
+    #[serde(deserialize_with = "one_or_more")]
     missing: Vec<String>,
     /// Columns to read as text whatever they hold.
+    #[serde(deserialize_with = "one_or_more")]
     text: Vec<String>,
     /// Whether the first line holds names.
     header: bool,
@@ -104,6 +107,7 @@ wishes! {
     #[serde(deserialize_with = "named")]
     model: Network,
     /// Units of an mlp's hidden layers.
+    #[serde(deserialize_with = "units")]
     hidden: Vec<usize>,
     activation: Activation,
     dropout: f64,
@@ -151,12 +155,15 @@ wishes! {
     /// Weights to begin with: a safetensors file, or the directory of a run.
     weights: PathBuf,
     /// Tensors of that file to leave out, by name or pattern.
+    #[serde(deserialize_with = "one_or_more")]
     ignore: Vec<String>,
     /// Make the last layer anew even where the file's fits.
     new_head: bool,
     /// What stays as it is, by name or pattern; `body` is all but the last layer.
+    #[serde(deserialize_with = "one_or_more")]
     freeze: Vec<String>,
     /// What no gradient reaches though it is meant to be trained, by name or pattern.
+    #[serde(deserialize_with = "one_or_more")]
     detach: Vec<String>,
     /// Mode of the network's layers while it trains, and while it is judged.
     mode: LayerMode,
@@ -168,6 +175,7 @@ wishes! {
     /// Of large products: `fp32`; on a GPU `tf32`, `bf16` or `fp16`; `bf16` also on processors with AVX512-BF16.
     precision: Precision,
     /// Causes that the doctor leaves out.
+    #[serde(deserialize_with = "one_or_more")]
     silence: Vec<String>,
 }
 
@@ -332,10 +340,16 @@ impl Wishes {
     }
 }
 
+/// Of the command, not of the run.
+const FLAGS_ALONE: [&str; 6] = ["out", "json", "threads", "isa", "checkpoint-every", "resume"];
+
 /// serde's message, with a suggestion instead of a long list where a key is misspelt.
 fn said(message: &str) -> String {
     let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
     let Some(unknown) = unknown else { return message.to_owned() };
+    if FLAGS_ALONE.contains(&unknown) {
+        return format!("{unknown} changes nothing in what is trained and is no setting: give the flag --{unknown}");
+    }
     let keys: Vec<String> = KEYS.iter().map(|key| key.replace('_', "-")).collect();
     match nearest(unknown, keys.iter().map(String::as_str)) {
         Some(near) => format!("no setting `{unknown}`; did you mean `{near}`?"),
@@ -355,6 +369,51 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
 
 fn named<'de, D: Deserializer<'de>, T: ByName>(deserializer: D) -> Result<Option<T>, D::Error> {
     name_or_table(deserializer).map(Some)
+}
+
+/// A column by its name, or by its number.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(Some(match OneOrMore::deserialize(deserializer)? {
+        OneOrMore::Number(number) => number.to_string(),
+        OneOrMore::Text(text) => text,
+        OneOrMore::List(_) => return Err(serde::de::Error::custom("write one column, by name or number")),
+    }))
+}
+
+/// `"fc.*"` or `["fc.*", "conv1.*"]`.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    let text = |one: OneOrMore| match one {
+        OneOrMore::Number(number) => Ok(number.to_string()),
+        OneOrMore::Text(text) => Ok(text),
+        OneOrMore::List(_) => Err(serde::de::Error::custom("write a list of names, as in [\"a\", \"b\"]")),
+    };
+    match OneOrMore::deserialize(deserializer)? {
+        OneOrMore::List(list) => list.into_iter().map(text).collect::<Result<_, _>>().map(Some),
+        one => Ok(Some(vec![text(one)?])),
+    }
+}
+
+/// `[64, 32]`, `64`, or `"none"`.
+fn units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<usize>>, D::Error> {
+    let units = |one: OneOrMore| match one {
+        OneOrMore::Number(number) => usize::try_from(number).ok(),
+        OneOrMore::Text(_) | OneOrMore::List(_) => None,
+    };
+    let all = match OneOrMore::deserialize(deserializer)? {
+        OneOrMore::Text(text) if text == "none" => Some(Vec::new()),
+        OneOrMore::List(list) => list.into_iter().map(units).collect(),
+        one => units(one).map(|one| vec![one]),
+    };
+    all.map(Some).ok_or_else(|| serde::de::Error::custom("write the units of each layer, as in [64, 32], or \"none\""))
+}
+
+/// What stands behind a key that takes one or several.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "write a name, a number, or a list of them")]
+enum OneOrMore {
+    Number(i64),
+    Text(String),
+    List(Vec<OneOrMore>),
 }
 
 /// `"auto"` leaves the loss open.
@@ -393,6 +452,19 @@ mod tests {
         let flags = Wishes { lr: Some(0.1), ..Wishes::default() };
         let both = flags.or(wishes);
         assert_eq!((both.lr, both.batch_size), (Some(0.1), Some(32)));
+    }
+
+    #[test]
+    fn one_stands_for_a_list_of_one() {
+        let text = "target = -1\nhidden = 64\nmissing = \"red\"\nfreeze = [\"a.*\", \"b\"]\ntext = 3";
+        let wishes = Wishes::parse(text).unwrap();
+        assert_eq!((wishes.target.as_deref(), wishes.hidden), (Some("-1"), Some(vec![64])));
+        assert_eq!(wishes.missing, Some(vec!["red".to_owned()]));
+        assert_eq!((wishes.freeze.map_or(0, |f| f.len()), wishes.text), (2, Some(vec!["3".to_owned()])));
+        assert_eq!(Wishes::parse("hidden = \"none\"").unwrap().hidden, Some(vec![]));
+        assert!(Wishes::parse("hidden = [3, -1]").unwrap_err().contains("as in [64, 32]"));
+        assert!(Wishes::parse("freeze = true").unwrap_err().contains("write a name"));
+        assert!(Wishes::parse("threads = 2").unwrap_err().contains("give the flag --threads"));
     }
 
     #[test]
