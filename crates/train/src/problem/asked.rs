@@ -27,22 +27,26 @@ impl RowsInput {
         }
         let path = only(sources)?;
         match &self.from {
-            RowsFrom::Series { length, stride, horizon, scale } => match (is_packed(path), options.every_window) {
-                (false, false) => self.ahead(path, *length, scale),
-                (false, true) => self.windows(path, *length, *stride, *horizon, scale),
-                (true, true) => {
-                    let mut asked = self.rows(path)?;
-                    let windows = asked.features.rows();
-                    let first = (0..windows).map(|window| window * stride + length).collect();
-                    asked.about = About::Windows { first, horizon: *horizon };
-                    Ok(asked)
+            RowsFrom::Series { length, stride, horizon, scale } => {
+                let windows = Windows { length: *length, stride: (*stride).max(1), width: self.width(), scale };
+                match (is_packed(path), options.every_window) {
+                    (false, false) => Ok(Asked::new(windows.last(path)?, About::Ahead)),
+                    (false, true) => {
+                        let features = windows.all(path)?;
+                        let about = windows.about(features.rows(), *horizon);
+                        Ok(Asked::new(features, about))
+                    }
+                    (true, true) => {
+                        let asked = self.rows(path)?;
+                        Ok(Asked { about: windows.about(asked.features.rows(), *horizon), ..asked })
+                    }
+                    (true, false) => Err(TrainError::Setting(format!(
+                        "{}: a packed file holds windows and what follows them, not the latest rows; give the table it \
+                         was packed from, or add --every-window",
+                        path.display()
+                    ))),
                 }
-                (true, false) => Err(TrainError::Setting(format!(
-                    "{}: a packed file holds windows and what follows them, not the latest rows; give the table it was \
-                     packed from, or add --every-window",
-                    path.display()
-                ))),
-            },
+            }
             _ => self.rows(path),
         }
     }
@@ -105,32 +109,6 @@ impl RowsInput {
         Ok(Asked { features: read.features, about: About::Pictures(shown), missing, notes })
     }
 
-    /// The last window of a table.
-    fn ahead(&self, path: &Path, length: usize, scale: &SeriesScale) -> Result<Asked, TrainError> {
-        let table = series_table(path, length)?;
-        let data = scale.inputs(&table, table.rows - length..table.rows)?;
-        Ok(Asked::new(Features::F32 { data, width: self.width() }, About::Ahead))
-    }
-
-    /// All windows of a table, also those that nothing is known behind.
-    fn windows(
-        &self,
-        path: &Path,
-        length: usize,
-        stride: usize,
-        horizon: usize,
-        scale: &SeriesScale,
-    ) -> Result<Asked, TrainError> {
-        let table = series_table(path, length)?;
-        let all = scale.inputs(&table, 0..table.rows)?;
-        let (columns, width) = (scale.columns.len(), self.width());
-        let starts = || (0..=table.rows - length).step_by(stride.max(1));
-        let mut data = Vec::with_capacity(starts().count() * width);
-        starts().for_each(|start| data.extend_from_slice(&all[start * columns..][..width]));
-        let first = starts().map(|start| start + length).collect();
-        Ok(Asked::new(Features::F32 { data, width }, About::Windows { first, horizon }))
-    }
-
     fn rows(&self, path: &Path) -> Result<Asked, TrainError> {
         let source = self.open(path)?;
         let all: Vec<u32> = (0..source.rows()).collect();
@@ -152,7 +130,7 @@ pub(crate) fn only(sources: &[PathBuf]) -> Result<&Path, TrainError> {
     match sources {
         [path] => Ok(path),
         _ => Err(TrainError::Setting(format!(
-            "{} sources; only a model of pictures takes several at once: give one, or predict them one after the other",
+            "{} sources; several at once are for a model of pictures, and none of them packed: give one",
             sources.len()
         ))),
     }
@@ -162,16 +140,54 @@ fn is_packed(path: &Path) -> bool {
     matches!(Found::at(path), Ok(Found::Packed(_)))
 }
 
-/// A table with rows for a window.
-fn series_table(path: &Path, length: usize) -> Result<Table, TrainError> {
-    let table = Table::read(path, &Default::default())?;
-    match table.rows < length {
-        false => Ok(table),
-        true => Err(TrainError::Data(DataError::Empty {
-            file: table.name,
-            what: format!("{} rows are too few: the model predicts from the {length} rows before", table.rows),
-            next: format!("give it at least {length} rows, the latest last"),
-        })),
+/// Windows over a table, whatever follows them.
+struct Windows<'a> {
+    length: usize,
+    stride: usize,
+    /// Values of one.
+    width: usize,
+    scale: &'a SeriesScale,
+}
+
+impl Windows<'_> {
+    /// The last one, which ends with the table.
+    fn last(&self, path: &Path) -> Result<Features, TrainError> {
+        let table = self.table(path)?;
+        let data = self.scale.inputs(&table, table.rows - self.length..table.rows)?;
+        Ok(Features::F32 { data, width: self.width })
+    }
+
+    fn all(&self, path: &Path) -> Result<Features, TrainError> {
+        let table = self.table(path)?;
+        let rows = self.scale.inputs(&table, 0..table.rows)?;
+        let mut data = Vec::new();
+        for start in (0..=table.rows - self.length).step_by(self.stride) {
+            data.extend_from_slice(&rows[start * self.scale.columns.len()..][..self.width]);
+        }
+        Ok(Features::F32 { data, width: self.width })
+    }
+
+    fn about(&self, windows: usize, horizon: usize) -> About {
+        let behind = |window: usize| window.saturating_mul(self.stride).saturating_add(self.length);
+        About::Windows { first: (0..windows).map(behind).collect(), horizon }
+    }
+
+    /// A table with rows for a window at least.
+    fn table(&self, path: &Path) -> Result<Table, TrainError> {
+        let length = self.length;
+        if self.scale.columns.len().checked_mul(length) != Some(self.width) {
+            let problem = "the windows in model.json do not fit the network; train the model again, or copy it again";
+            return Err(TrainError::Setting(problem.to_owned()));
+        }
+        let table = Table::read(path, &Default::default())?;
+        match table.rows < length {
+            false => Ok(table),
+            true => Err(TrainError::Data(DataError::Empty {
+                file: table.name,
+                what: format!("{} rows are too few: the model predicts from a window of {length}", table.rows),
+                next: format!("give it at least {length} rows, the latest last"),
+            })),
+        }
     }
 }
 
