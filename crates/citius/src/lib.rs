@@ -41,7 +41,8 @@ pub mod prelude {
     };
     pub use citius_plan::{Plan, compile};
     pub use citius_train::{
-        Device, Event, Fit, FitData, Listener, LoadingOptions, Machine, Material, Metrics, Predictor, Pretrained,
-        Problem, Report, RunOptions, SavedModel, Settings, Silent, TrainError, Training, Wishes,
+        About, Device, Event, Fit, FitData, Listener, LoadingOptions, Machine, Material, Metrics, PredictOptions,
+        Predictions, Predictor, Pretrained, Problem, Report, RunOptions, SavedModel, Settings, Silent, TrainError,
+        Training, Wishes,
     };
 }

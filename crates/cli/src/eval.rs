@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use citius_data::OnError;
 use citius_train::SavedModel;
 use clap::Args;
 use serde_json::json;
 
-use crate::args::MachineArgs;
+use crate::args::{MachineArgs, on_error};
 use crate::error::{Done, Failure};
 use crate::screen::{self, Sink, line};
 
@@ -15,8 +16,12 @@ use crate::screen::{self, Sink, line};
 pub struct EvalArgs {
     /// Directory that `citius train` wrote
     model: PathBuf,
-    /// Rows with their target; or a directory with the MNIST files, for a model of images
+    /// Rows with their target; for a model of pictures a folder per class, some or all of the model's, or a table of paths and
+    /// labels; for one of MNIST or CIFAR a directory of their files
     file: PathBuf,
+    /// For a model of pictures: what to do about those that cannot be read: fail, or skip, which leaves them out
+    #[arg(long, value_name = "fail|skip", value_parser = on_error, default_value = "fail")]
+    on_error: OnError,
     /// Print the metrics as one JSON object
     #[arg(long)]
     json: bool,
@@ -26,11 +31,12 @@ pub struct EvalArgs {
 
 const EXAMPLES: &str = "Examples:
   citius eval runs/adult-1 adult.test
+  citius eval runs/photos-1 photos-of-may/ --on-error skip
   citius eval runs/mnist-1 mnist/ --json";
 
 pub fn run(args: &EvalArgs) -> Result<Done, Failure> {
     let mut model = SavedModel::load(&args.model, args.machine.options()?)?;
-    let (metrics, rows, notes) = model.evaluate(&args.file)?;
+    let (metrics, rows, notes) = model.evaluate_with(&args.file, args.on_error)?;
     for note in notes {
         line(Sink::Stderr, &format!("note: {note}"));
     }

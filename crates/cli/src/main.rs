@@ -1,5 +1,6 @@
 //! The `citius` command. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
+mod answers;
 mod args;
 mod bench;
 mod data;
@@ -38,7 +39,7 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Train a model on a table, on images, or on the embedded digits
     Train(Box<train::TrainArgs>),
-    /// Predict the target of new rows with a trained model
+    /// Predict with a trained model: the target of new rows, the class of pictures, how a series or a text goes on
     Predict(predict::PredictArgs),
     /// Judge a trained model on rows whose target is known
     Eval(eval::EvalArgs),

@@ -1,14 +1,16 @@
-//! `citius predict`: raw rows in, a CSV of answers out; or a text, and how it goes on.
+//! `citius predict`: raw rows, pictures or the latest of a series in, a CSV of answers out; or a text, and how it goes on.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use citius_data::OnError;
 use citius_data::source::Vocabulary;
-use citius_train::{Predictions, Sampling, SavedModel};
+use citius_train::{PredictOptions, Sampling, SavedModel};
 use clap::Args;
 
-use crate::args::MachineArgs;
+use crate::answers;
+use crate::args::{MachineArgs, on_error};
 use crate::error::{Done, Failure};
 use crate::screen::{Sink, line};
 
@@ -17,11 +19,22 @@ use crate::screen::{Sink, line};
 pub struct PredictArgs {
     /// Directory that `citius train` wrote
     model: PathBuf,
-    /// New rows, as raw as the training table; the target column may be there or not. For a model of texts, a text to go on with
-    #[arg(required_unless_present = "prompt")]
-    file: Option<PathBuf>,
+    /// New rows, as raw as the training table; the target column may be there or not. For a model of pictures, any number of
+    /// pictures, folders of them and tables with a column of their paths, labelled or not; each line begins with the path as
+    /// given, in a folder relative to it. For a model of a series, a table whose last rows are the latest: the CSV goes on
+    /// behind them, step by step. For a model of texts, a text to go on with
+    #[arg(value_name = "FILE", required_unless_present = "prompt")]
+    files: Vec<PathBuf>,
+    /// For a model of a series: predict behind every window of the file, as far apart as in training, not behind the last row
+    /// alone. Lines begin with the row of step 1 (the header not counted, the first row is 0) and the step, so that row
+    /// first_row + step - 1 is predicted
+    #[arg(long)]
+    every_window: bool,
+    /// For a model of pictures: what to do about those that cannot be read: fail, or skip, which leaves their answers empty
+    #[arg(long, value_name = "fail|skip", value_parser = on_error, default_value = "fail")]
+    on_error: OnError,
     /// For a model of texts: what to go on with, in place of a file
-    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "files")]
     prompt: Option<String>,
     /// For a model of texts: characters to write
     #[arg(long, value_name = "N", default_value_t = 300)]
@@ -42,6 +55,10 @@ pub struct PredictArgs {
 const EXAMPLES: &str = "Examples:
   citius predict runs/houses-1 houses-new.csv
   citius predict runs/houses-1 houses-new.csv --out predictions.csv
+  citius predict runs/photos-1 new.jpg other.jpg
+  citius predict runs/photos-1 folder/ --on-error skip
+  citius predict runs/load-1 until-now.csv
+  citius predict runs/load-1 last-year.csv --every-window
   citius predict runs/shakespeare-1 --prompt 'ROMEO:' --length 500";
 
 pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
@@ -49,18 +66,19 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
     if let Some(vocabulary) = model.vocabulary().cloned() {
         return go_on(args, &mut model, &vocabulary);
     }
-    let Some(file) = &args.file else {
+    if args.prompt.is_some() {
         let problem =
             format!("{} was not trained on a text: give it a file of rows, not --prompt", args.model.display());
         return Err(Failure::Usage(problem));
-    };
-    let (predictions, notes) = model.predict(file)?;
+    }
+    let options = PredictOptions { on_error: args.on_error, every_window: args.every_window };
+    let (predictions, notes) = model.predict_with(&args.files, options)?;
     for note in notes {
         line(Sink::Stderr, &format!("note: {note}"));
     }
-    let labels = model.card.input.labels().to_vec();
+    let classes = model.card.input.labels();
     match &args.out {
-        None => match write(&mut BufWriter::new(io::stdout().lock()), &predictions, &labels) {
+        None => match answers::write(&mut BufWriter::new(io::stdout().lock()), &predictions, classes) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Failure::Failed(format!("cannot write the predictions: {error}")))
             }
@@ -68,7 +86,7 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
         },
         Some(path) => {
             let mut text = Vec::new();
-            let written = write(&mut text, &predictions, &labels).and_then(|()| whole(path, &text));
+            let written = answers::write(&mut text, &predictions, classes).and_then(|()| whole(path, &text));
             written.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
             line(Sink::Stderr, &format!("{} predictions in {}", predictions.values.len(), path.display()));
             Ok(Done::Well)
@@ -78,11 +96,11 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
 
 /// Writes a text and how it goes on, character by character as they come.
 fn go_on(args: &PredictArgs, model: &mut SavedModel, vocabulary: &Vocabulary) -> Result<Done, Failure> {
-    let prompt = match (&args.prompt, &args.file) {
+    let prompt = match (&args.prompt, &args.files[..]) {
         (Some(prompt), _) => prompt.clone(),
-        (None, Some(path)) => fs::read_to_string(path)
+        (None, [path]) => fs::read_to_string(path)
             .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?,
-        (None, None) => String::new(),
+        (None, _) => return Err(Failure::Usage("a text goes on from one file; give one, or --prompt".into())),
     };
     let mut out: Box<dyn Write> = match &args.out {
         None => Box::new(io::stdout().lock()),
@@ -109,43 +127,6 @@ fn go_on(args: &PredictArgs, model: &mut SavedModel, vocabulary: &Vocabulary) ->
     match out.write_all(b"\n").and_then(|()| out.flush()) {
         Ok(()) => Ok(Done::Well),
         Err(error) => failed(error),
-    }
-}
-
-fn write(out: &mut impl Write, predictions: &Predictions, labels: &[String]) -> io::Result<()> {
-    if labels.is_empty() {
-        writeln!(out, "prediction")?;
-        for value in &predictions.values {
-            writeln!(out, "{value}")?;
-        }
-        return out.flush();
-    }
-    let labels: Vec<String> = labels.iter().map(|label| quoted(label)).collect();
-    let names: Vec<String> = labels.iter().map(|label| prefixed(label)).collect();
-    writeln!(out, "prediction,{}", names.join(","))?;
-    for (class, row) in predictions.values.iter().zip(&predictions.probabilities) {
-        write!(out, "{}", labels.get(*class as usize).map_or("", String::as_str))?;
-        for p in row {
-            write!(out, ",{p:.6}")?;
-        }
-        writeln!(out)?;
-    }
-    out.flush()
-}
-
-/// `probability of a`, inside the quotes where there are any.
-fn prefixed(label: &str) -> String {
-    match label.strip_prefix('"') {
-        Some(rest) => format!("\"probability of {rest}"),
-        None => format!("probability of {label}"),
-    }
-}
-
-/// A CSV cell.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
     }
 }
 

@@ -168,8 +168,8 @@ fn show_next(sink: Sink, report: &Report, problem: &Problem) {
         Input::Table { .. } => ("NEW.csv", "LABELLED.csv"),
         Input::Images { .. } => ("IMAGES-idx3-ubyte.gz", "MNIST-DIRECTORY"),
         Input::Rows(rows) => match rows.from {
-            RowsFrom::Pictures { .. } => ("FOLDER", "FOLDER-PER-CLASS"),
-            RowsFrom::Series { .. } => ("LATER.csv", "LATER.csv"),
+            RowsFrom::Pictures { .. } => ("PICTURE-OR-FOLDER", "FOLDER-PER-CLASS"),
+            RowsFrom::Series { .. } => ("UNTIL-NOW.csv", "LATER.csv"),
             RowsFrom::Text { .. } => ("OTHER.txt", "OTHER.txt"),
             RowsFrom::Tokens { .. } => ("--prompt \"Once \"", "OTHER.txt"),
             RowsFrom::Cifar => ("CIFAR-DIRECTORY", "CIFAR-DIRECTORY"),

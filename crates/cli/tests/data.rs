@@ -4,29 +4,11 @@ mod common;
 
 use std::fs;
 
-use common::{Folder, houses, table};
+use common::{Folder, houses, pets, table};
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-/// A picture of one colour, its corner another.
-fn png(width: u32, height: u32, colour: [u8; 3], corner: u8) -> Vec<u8> {
-    let mut pixels = colour.repeat((width * height) as usize);
-    pixels[0] = corner;
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
-    bytes
-}
-
-fn pets(folder: &Folder) {
-    for i in 0..30 {
-        folder.write(&format!("pets/red/{i}.png"), png(8 + i % 3, 6, [220, 10, 10], i as u8));
-        folder.write(&format!("pets/blue/{i}.png"), png(7, 9, [10, 10, 220], i as u8));
-    }
 }
 
 #[test]
@@ -156,6 +138,12 @@ fn windows_over_a_series() {
     assert!(told.contains("271 rows of x f32[24, 2], y f32[6, 1]"), "{told}");
     folder.works("train hourly.citius --epochs 2 --out model");
     assert_eq!(folder.works("eval model hourly.csv --json").code, 0);
+    assert_eq!(folder.works("predict model hourly.csv").out.lines().count(), 1 + 6);
+    assert!(folder.fails(2, "predict model hourly.citius").contains("give the table"));
+    let packed = folder.works("predict model hourly.citius --every-window").out;
+    let raw = folder.works("predict model hourly.csv --every-window").out;
+    assert_eq!((packed.lines().count(), raw.lines().count()), (1 + 271 * 6, 1 + 277 * 6));
+    assert!(raw.starts_with(&packed), "the same windows, and those that nothing follows");
 }
 
 #[test]

@@ -85,7 +85,11 @@ fn classes_have_labels_and_probabilities() {
     let out = folder.works("predict m new.csv").out;
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines[0], "prediction,probability of high,\"probability of low, low\",probability of mid");
-    assert!(lines[1].starts_with("high,0.") && lines[2].starts_with("\"low, low\",0."), "{out}");
+    for (line, class) in lines[1..].iter().zip(["high,", "\"low, low\","]) {
+        let shares: Vec<f64> = line.strip_prefix(class).unwrap().split(',').map(|p| p.parse().unwrap()).collect();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{out}");
+        assert!(shares.len() == 3 && shares.iter().all(|p| p.ln().is_finite()), "none is rounded to 0: {out}");
+    }
 }
 
 #[test]

@@ -116,6 +116,25 @@ impl Features {
             Features::F32 { width, .. } | Features::U8 { width, .. } | Features::I32 { width, .. } => *width,
         }
     }
+
+    /// Whole rows; none of them where a row has no values.
+    pub fn rows(&self) -> usize {
+        let values = match self {
+            Features::F32 { data, .. } => data.len(),
+            Features::U8 { data, .. } => data.len(),
+            Features::I32 { data, .. } => data.len(),
+        };
+        values.checked_div(self.width()).unwrap_or(0)
+    }
+
+    /// Leaves rows out at the end, or adds rows of zeros.
+    pub fn resize(&mut self, rows: usize) {
+        match self {
+            Features::F32 { data, width } => data.resize(rows * *width, 0.0),
+            Features::U8 { data, width, .. } => data.resize(rows * *width, 0),
+            Features::I32 { data, width } => data.resize(rows * *width, 0),
+        }
+    }
 }
 
 fn gather<T: Copy>(data: &[T], width: usize, rows: &[usize]) -> Vec<T> {

@@ -44,7 +44,7 @@ pub use inspect::Inspection;
 pub use loader::{Batch, Loader, LoaderOptions, LoaderReport, OnError};
 pub use order::{Network, Order, Sampling, Shard, Weights};
 pub use packed::{PackOptions, PackWriter, PackedFile, pack_source, pack_stream};
-pub use picture::{Grid, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
+pub use picture::{Grid, PictureFiles, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
 pub use prepare::{
     Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, infer_task,
 };

@@ -45,6 +45,7 @@ mod log;
 mod material;
 mod metrics;
 mod model;
+mod predictions;
 mod predictor;
 mod pretrained;
 mod problem;
@@ -81,7 +82,8 @@ pub use lab::Lab;
 pub use ledger::{KernelTime, Ledger, Loading, Parts, StepTime};
 pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::{Metrics, softmax};
-pub use model::{Architecture, ModelCard, Predictions, SavedModel};
+pub use model::{Architecture, ModelCard, SavedModel};
+pub use predictions::{About, PredictOptions, Predictions};
 pub use predictor::Predictor;
 pub use pretrained::{Matching, Pretrained, Taken};
 pub use problem::{

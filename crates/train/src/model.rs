@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use citius_cpu::Options;
 use citius_data::source::Vocabulary;
-use citius_data::{Dataset, Features, Table, Task, image_dataset, mnist_dir, read_images};
+use citius_data::{Dataset, Features, OnError, Table, Task, image_dataset, mnist_dir, read_images};
 use citius_graph::{Graph, LeafKind, Mode};
 use citius_nn::{Activation, Head, Module, Network, RowShape, mlp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::metrics::{likeliest, sigmoid, softmax};
+use crate::predictions::{About, PredictOptions, Predictions};
 use crate::predictor::Predictor;
-use crate::problem::{Input, Problem, RowsFrom};
+use crate::problem::{Asked, Input, Problem, RowsFrom, only};
 use crate::report::Report;
 use crate::tensors::Tensors;
 use crate::{Choice, Device, Metrics, Sampling, Settings, TrainError, Writer, files};
@@ -57,14 +58,6 @@ pub enum Architecture {
 pub struct SavedModel {
     pub card: ModelCard,
     predictor: Predictor,
-}
-
-/// Answers for some rows.
-pub struct Predictions {
-    /// The target's values in its own units; or the class, by number.
-    pub values: Vec<f64>,
-    /// A row per prediction, a column per class; empty for regression.
-    pub probabilities: Vec<Vec<f64>>,
 }
 
 /// Saves what is needed to use the model; weights first, so that a description never stands without them.
@@ -203,33 +196,58 @@ impl SavedModel {
         Writer::new(&mut self.predictor, size, tokens, sampling)
     }
 
-    /// Answers for the rows of a file, and remarks about how it differs from the training data.
-    pub fn predict(&mut self, file: &Path) -> Result<(Predictions, Vec<String>), TrainError> {
-        let (features, notes) = match &self.card.input {
+    /// Answers for what a source holds, and remarks about how it differs from the training data.
+    pub fn predict(&mut self, source: &Path) -> Result<(Predictions, Vec<String>), TrainError> {
+        self.predict_with(&[source.to_owned()], PredictOptions::default())
+    }
+
+    /// As [`SavedModel::predict`], told how; a model of pictures takes several sources.
+    pub fn predict_with(
+        &mut self,
+        sources: &[PathBuf],
+        options: PredictOptions,
+    ) -> Result<(Predictions, Vec<String>), TrainError> {
+        if options.every_window && !self.is_of_series() {
+            return Err(TrainError::Setting("--every-window is for a model of a series; leave it out".into()));
+        }
+        let Asked { features, about, missing, notes } = match &self.card.input {
             Input::Table { preparation } => {
-                let table = Table::read(file, &preparation.read_options())?;
+                let table = Table::read(only(sources)?, &preparation.read_options())?;
                 let (data, _) = preparation.encode_features(&table)?;
-                (Features::F32 { data, width: preparation.features() }, preparation.notes_for(&table)?)
+                let features = Features::F32 { data, width: preparation.features() };
+                Asked { notes: preparation.notes_for(&table)?, ..Asked::new(features, About::Rows) }
             }
             Input::Images { height, width, scale, shift, .. } => {
+                let file = only(sources)?;
                 let images = read_images(file)?;
                 check_size(file, (images.height, images.width), (*height, *width))?;
                 let features =
                     Features::U8 { data: images.pixels, width: height * width, scale: *scale, shift: *shift };
-                (features, Vec::new())
+                Asked::new(features, About::Rows)
             }
-            Input::Rows(rows) => {
-                let source = rows.open(file)?;
-                let all: Vec<u32> = (0..source.rows()).collect();
-                (rows.dataset(source.as_ref(), &all)?.features, Vec::new())
-            }
+            Input::Rows(rows) => rows.asked(sources, options)?,
         };
         let outputs = self.predictor.outputs(&features)?;
-        Ok((self.answers(&outputs), notes))
+        let mut predictions = self.answers(&outputs, about);
+        predictions.leave_empty(&missing);
+        Ok((predictions, notes))
+    }
+
+    fn is_of_series(&self) -> bool {
+        matches!(&self.card.input, Input::Rows(rows) if matches!(rows.from, RowsFrom::Series { .. }))
     }
 
     /// Metrics on the labelled rows of a file (or the test files of an MNIST directory), their number, and remarks.
     pub fn evaluate(&mut self, file: &Path) -> Result<(Metrics, usize, Vec<String>), TrainError> {
+        self.evaluate_with(file, OnError::Fail)
+    }
+
+    /// As [`SavedModel::evaluate`], told what to do about pictures that cannot be read: fail, or leave them out.
+    pub fn evaluate_with(
+        &mut self,
+        file: &Path,
+        on_error: OnError,
+    ) -> Result<(Metrics, usize, Vec<String>), TrainError> {
         let (data, notes) = match &self.card.input {
             Input::Table { preparation } => {
                 let table = Table::read(file, &preparation.read_options())?;
@@ -256,35 +274,29 @@ impl SavedModel {
                 }
                 (pictures(images, &answers, labels.len(), (*scale, *shift))?, Vec::new())
             }
-            Input::Rows(rows) => {
-                let source = rows.open(file)?;
-                let all: Vec<u32> = (0..source.rows()).collect();
-                (rows.dataset(source.as_ref(), &all)?, Vec::new())
-            }
+            Input::Rows(rows) => rows.labelled(file, on_error)?,
         };
         let outputs = self.predictor.outputs(&data.features)?;
         let scale = self.card.input.target_scale();
         Ok((self.card.settings.measure(&outputs, &data.target, scale), data.rows, notes))
     }
 
-    fn answers(&self, outputs: &[f32]) -> Predictions {
+    fn answers(&self, outputs: &[f32], about: About) -> Predictions {
         let (mean, std) = self.card.input.target_scale();
         let outputs = &self.card.settings.scores(outputs, self.task() != Task::Regression)[..];
         let width = self.card.input.outputs().max(1);
-        match self.task() {
-            Task::Regression => Predictions {
-                values: outputs.iter().map(|&x| x as f64 * std + mean).collect(),
-                probabilities: Vec::new(),
-            },
-            Task::Binary => Predictions {
-                values: outputs.iter().map(|&x| f64::from(x > 0.0)).collect(),
-                probabilities: outputs.iter().map(|&x| vec![sigmoid(-x), sigmoid(x)]).collect(),
-            },
-            Task::Classes => Predictions {
-                values: outputs.chunks_exact(width).map(|row| likeliest(row) as f64).collect(),
-                probabilities: outputs.chunks_exact(width).map(softmax).collect(),
-            },
-        }
+        let (values, probabilities) = match self.task() {
+            Task::Regression => (outputs.iter().map(|&x| x as f64 * std + mean).collect(), Vec::new()),
+            Task::Binary => (
+                outputs.iter().map(|&x| f64::from(x > 0.0)).collect(),
+                outputs.iter().map(|&x| vec![sigmoid(-x), sigmoid(x)]).collect(),
+            ),
+            Task::Classes => (
+                outputs.chunks_exact(width).map(|row| likeliest(row) as f64).collect(),
+                outputs.chunks_exact(width).map(softmax).collect(),
+            ),
+        };
+        Predictions { values, probabilities, about }
     }
 }
 

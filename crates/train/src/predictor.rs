@@ -94,11 +94,7 @@ impl Predictor {
     /// Outputs of all rows, row-major.
     pub fn outputs(&mut self, features: &Features) -> Result<Vec<f32>, TrainError> {
         let width = features.width().max(1);
-        let rows = match features {
-            Features::F32 { data, .. } => data.len() / width,
-            Features::U8 { data, .. } => data.len() / width,
-            Features::I32 { data, .. } => data.len() / width,
-        };
+        let rows = features.rows();
         let most = match features {
             Features::I32 { .. } => (TOKENS / width).clamp(1, BATCH),
             Features::F32 { .. } | Features::U8 { .. } => BATCH,

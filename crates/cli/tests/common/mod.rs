@@ -78,3 +78,22 @@ pub fn table(rows: usize, target: impl Fn(usize, f64, f64) -> String) -> String 
 pub fn houses() -> String {
     table(120, |_, a, b| format!("{:.4}", 100.0 + 20.0 * a - 10.0 * b))
 }
+
+/// A picture of one colour, its corner another.
+pub fn png(width: u32, height: u32, colour: [u8; 3], corner: u8) -> Vec<u8> {
+    let mut pixels = colour.repeat((width * height) as usize);
+    pixels[0] = corner;
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+    bytes
+}
+
+/// Two classes that colours tell apart.
+pub fn pets(folder: &Folder) {
+    for i in 0..30 {
+        folder.write(&format!("pets/red/{i}.png"), png(8 + i % 3, 6, [220, 10, 10], i as u8));
+        folder.write(&format!("pets/blue/{i}.png"), png(7, 9, [10, 10, 220], i as u8));
+    }
+}

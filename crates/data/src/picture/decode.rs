@@ -68,6 +68,11 @@ pub fn decode_into(bytes: &[u8], channels: Channels, into: &mut Picture) -> Resu
     Ok(())
 }
 
+/// Whether bytes begin as those of a format that is read do.
+pub(super) fn is_known(bytes: &[u8]) -> bool {
+    Format::of(bytes).is_ok()
+}
+
 #[derive(Clone, Copy)]
 enum Format {
     Jpeg,

@@ -54,7 +54,7 @@ pub struct PictureFolder {
 }
 
 /// Names of picture files end so.
-const ENDINGS: [&str; 6] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp"];
+pub(super) const ENDINGS: [&str; 6] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp"];
 
 /// Folders inside folders beyond this are a loop of links.
 const DEEPEST: usize = 32;
@@ -147,8 +147,8 @@ pub(super) fn load_file(
         .map_err(|problem| DataError::Picture { path: path.display().to_string(), problem })
 }
 
-/// Pictures in a class folder and the folders inside it, in the order of their paths.
-fn collect(
+/// Pictures in a folder and the folders inside it, in the order of their paths.
+pub(super) fn collect(
     dir: &Path,
     relative: &Path,
     class: i32,
@@ -194,7 +194,7 @@ fn hidden(name: &str) -> bool {
     name.starts_with('.')
 }
 
-fn is_picture(name: &str) -> bool {
+pub(super) fn is_picture(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     !hidden(name) && ending.is_some_and(|ending| ENDINGS.contains(&&ending[..]))
 }

@@ -6,6 +6,7 @@
 //! exif.rs        which way up
 //! folder.rs      the trait Pictures; a folder per class
 //! list.rs        a table of paths and labels
+//! files.rs       without labels: files, folders and lists, to be predicted
 //! grid.rs        pictures of one size, in memory
 //! canvas.rs      a picture being worked on: crops and flips wait for the pass that writes anyway
 //! resize.rs      to another size
@@ -19,6 +20,7 @@
 mod canvas;
 mod decode;
 mod exif;
+mod files;
 mod folder;
 mod font;
 mod grid;
@@ -34,6 +36,7 @@ pub mod transform;
 mod webp;
 
 pub use decode::{Channels, MOST_PIXELS, Picture, decode, decode_into};
+pub use files::PictureFiles;
 pub use folder::{PictureFolder, Pictures};
 pub use grid::{Grid, Layout};
 pub use list::PictureList;

@@ -103,8 +103,8 @@ impl SeriesWindows {
             Some(scale) => scale.clone().of(table, &columns, &targets)?,
             None => SeriesScale::fit(table, &columns, &targets, options.fit_rows.clone())?,
         };
-        let x = scaled(table, &columns, &scale.columns, options.missing)?;
-        let y = scaled(table, &targets, &scale.targets, options.missing)?;
+        let x = scaled(table, 0..table.rows, &columns, &scale.columns, options.missing)?;
+        let y = scaled(table, 0..table.rows, &targets, &scale.targets, options.missing)?;
         let schema = Schema::new(vec![
             Field::new(INPUT, Kind::F32, &[length, columns.len()]),
             Field::new(TARGET, Kind::F32, &[horizon, targets.len()]),
@@ -199,28 +199,31 @@ impl Source for SeriesWindows {
     }
 }
 
+impl SeriesScale {
+    /// Rows of a table as windows hold them, `[rows, columns]`. The columns to predict need not be there.
+    pub fn inputs(&self, table: &Table, rows: Range<usize>) -> Result<Vec<f32>, DataError> {
+        table.check()?;
+        if rows.start > rows.end || rows.end > table.rows {
+            let problem = format!("{}: rows {rows:?} of a table of {}", table.name, table.rows);
+            return Err(DataError::Inconsistent(problem));
+        }
+        let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
+        let columns = numeric(table, &names)?;
+        scaled(table, rows, &columns, &self.columns, Missing::Refuse)
+    }
+}
+
 /// Columns of windows, columns to predict, and what was left out.
 type Picked = (Vec<usize>, Vec<usize>, Vec<String>);
 
 fn pick(table: &Table, options: &SeriesOptions) -> Result<Picked, DataError> {
-    let numeric = |column: &usize| matches!(table.columns[*column].values, Values::Number(_));
-    let all = || (0..table.columns.len()).filter(numeric);
-    let named = |specs: &[String]| -> Result<Vec<usize>, DataError> {
-        let columns = specs.iter().map(|spec| table.column(spec)).collect::<Result<Vec<_>, _>>()?;
-        match columns.iter().find(|column| !numeric(column)) {
-            None => Ok(columns),
-            Some(column) => Err(DataError::NoFeatures {
-                file: table.name.clone(),
-                why: format!("column {:?} holds text; a series is made of numbers", table.columns[*column].name),
-            }),
-        }
-    };
+    let all = || (0..table.columns.len()).filter(|column| is_numeric(table, *column));
     let Some(last) = all().next_back() else {
         return Err(DataError::NoFeatures { file: table.name.clone(), why: "no column holds numbers".into() });
     };
     let mut notes = Vec::new();
     let columns = match options.columns.is_empty() {
-        false => named(&options.columns)?,
+        false => numeric(table, &options.columns)?,
         true => {
             for column in table.columns.iter().filter(|column| matches!(column.values, Values::Text { .. })) {
                 notes.push(format!("column {:?} holds text and is left out", column.name));
@@ -228,19 +231,41 @@ fn pick(table: &Table, options: &SeriesOptions) -> Result<Picked, DataError> {
             all().collect()
         }
     };
-    let targets = if options.targets.is_empty() { vec![last] } else { named(&options.targets)? };
+    let targets = if options.targets.is_empty() { vec![last] } else { numeric(table, &options.targets)? };
     Ok((columns, targets, notes))
 }
 
-/// The columns beside each other, row-major, scaled.
-fn scaled(table: &Table, columns: &[usize], scales: &[ColumnScale], missing: Missing) -> Result<Vec<f32>, DataError> {
-    let mut out = vec![0.0; table.rows * columns.len()];
+/// The columns of these names or indices, which must hold numbers.
+fn numeric(table: &Table, specs: &[String]) -> Result<Vec<usize>, DataError> {
+    let columns = specs.iter().map(|spec| table.column(spec)).collect::<Result<Vec<_>, _>>()?;
+    match columns.iter().find(|column| !is_numeric(table, **column)) {
+        None => Ok(columns),
+        Some(column) => Err(DataError::NoFeatures {
+            file: table.name.clone(),
+            why: format!("column {:?} holds text; a series is made of numbers", table.columns[*column].name),
+        }),
+    }
+}
+
+fn is_numeric(table: &Table, column: usize) -> bool {
+    matches!(table.columns[column].values, Values::Number(_))
+}
+
+/// Rows of the columns beside each other, row-major, scaled.
+fn scaled(
+    table: &Table,
+    rows: Range<usize>,
+    columns: &[usize],
+    scales: &[ColumnScale],
+    missing: Missing,
+) -> Result<Vec<f32>, DataError> {
+    let mut out = vec![0.0; rows.len() * columns.len()];
     for (at, (column, scale)) in columns.iter().zip(scales).enumerate() {
         let Values::Number(values) = &table.columns[*column].values else { continue };
         let mut previous = None;
-        for (row, value) in values.iter().enumerate() {
+        for (i, value) in values[rows.clone()].iter().enumerate() {
             let wrong = |problem: &str, next: &str| DataError::Cell {
-                place: table.place(row, *column),
+                place: table.place(rows.start + i, *column),
                 problem: problem.to_owned(),
                 next: next.to_owned(),
             };
@@ -259,7 +284,7 @@ fn scaled(table: &Table, columns: &[usize], scales: &[ColumnScale], missing: Mis
             if !number.is_finite() {
                 return Err(wrong(&format!("{value} is too far from the other values"), "correct or remove it"));
             }
-            out[row * columns.len() + at] = number;
+            out[i * columns.len() + at] = number;
         }
     }
     Ok(out)
@@ -363,6 +388,19 @@ mod tests {
         let late = table("a,b\n,2\n1,3\n3,4\n4,5\n");
         let error = SeriesWindows::new(&late, &SeriesOptions { missing: Missing::Previous, ..options(2, 1, 1) });
         assert!(error.err().unwrap().to_string().contains("row 1"));
+    }
+
+    #[test]
+    fn inputs_are_those_of_windows() {
+        let columns = vec![column("a", 0.0, 1.0), column("b", 10.0, 10.0)];
+        let scale = SeriesScale { columns, targets: vec![column("c", 0.0, 1.0)] };
+        assert_eq!(scale.inputs(&ramp(10), 8..10).unwrap(), [8.0, 7.0, 9.0, 8.0]);
+        assert!(scale.inputs(&ramp(10), 8..11).is_err());
+        let gap = table("a,b\n,2\n1,3\n3,\n");
+        assert_eq!(scale.inputs(&gap, 1..2).unwrap(), [1.0, -0.7]);
+        let error = scale.inputs(&gap, 1..3).unwrap_err().to_string();
+        assert!(error.contains("row 3, column \"b\""), "{error}");
+        assert!(scale.inputs(&table("a\n1\n"), 0..1).unwrap_err().to_string().contains("no column \"b\""));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is to be learned: a source read, split and encoded, with what must be known to encode later rows alike.
 
 mod altered;
+mod asked;
 mod images;
 mod packed;
 mod pictures;
@@ -17,6 +18,7 @@ use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task,
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use asked::{Asked, only};
 pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
 pub use rows::{RowsFrom, RowsInput, open_pictures};
 pub use table::{larger_than_memory, read_options};

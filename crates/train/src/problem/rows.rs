@@ -57,13 +57,7 @@ impl RowsInput {
         let source: Box<dyn Source> = match &self.from {
             _ if matches!(Found::at(path), Ok(Found::Packed(_))) => Box::new(PackedFile::open(path)?.load(u64::MAX)?),
             RowsFrom::Pictures { pipeline } => {
-                let pictures = open_pictures(path)?;
-                if pictures.labels() != self.labels() {
-                    let (found, known) = (pictures.labels().join(", "), self.labels().join(", "));
-                    let problem = format!("{}: its classes are {found}, the model knows {known}", path.display());
-                    return Err(TrainError::Setting(problem));
-                }
-                Box::new(PictureSource::new(pictures, pipeline.clone(), OnError::Fail)?)
+                Box::new(PictureSource::new(open_pictures(path)?, pipeline.clone(), OnError::Fail)?)
             }
             RowsFrom::Series { length, stride, horizon, scale } => {
                 let names = |columns: &[ColumnScale]| columns.iter().map(|c| c.name.clone()).collect();
@@ -97,15 +91,21 @@ impl RowsInput {
                 return Err(TrainError::Setting(problem.to_owned()));
             }
         };
-        let fits = |field: Option<&Field>, known: Option<&Field>| {
-            field.map(|f| (f.kind, f.width())) == known.map(|f| (f.kind, f.width()))
-        };
-        if !fits(source.schema().field(schema::INPUT), self.schema.field(schema::INPUT)) {
-            let (found, known) = (source.schema(), &self.schema);
-            let problem = format!("{}: its rows are {found}, the model was trained on {known}", path.display());
-            return Err(TrainError::Setting(problem));
-        }
+        self.check_fits(source.as_ref(), path)?;
         Ok(source)
+    }
+
+    /// Inputs are of the kind and size that the model takes.
+    pub(super) fn check_fits(&self, source: &dyn Source, path: &Path) -> Result<(), TrainError> {
+        let input = |schema: &Schema| schema.field(schema::INPUT).map(|x| (x.kind, x.width()));
+        let (found, known) = (source.schema(), &self.schema);
+        match input(found) == input(known) {
+            true => Ok(()),
+            false => Err(TrainError::Setting(format!(
+                "{}: its rows are {found}, the model was trained on {known}",
+                path.display()
+            ))),
+        }
     }
 
     pub fn width(&self) -> usize {

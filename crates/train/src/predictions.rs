@@ -1,0 +1,49 @@
+//! Answers of a model, and what each of them is about.
+
+use citius_data::OnError;
+
+/// How to answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PredictOptions {
+    /// What to do about pictures that cannot be read: fail, or leave their answers empty.
+    pub on_error: OnError,
+    /// Of a series: go on behind every window, not behind the last row alone.
+    pub every_window: bool,
+}
+
+/// Answers, and what they are about.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Predictions {
+    /// The target's values in its own units; or the class, by number. Not a number for a picture that cannot be read.
+    pub values: Vec<f64>,
+    /// A row per prediction, a column per class; empty for regression, and so is the row of a picture that cannot be read.
+    pub probabilities: Vec<Vec<f64>>,
+    pub about: About,
+}
+
+/// What predictions are about, in their order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum About {
+    /// The rows of the source.
+    #[default]
+    Rows,
+    /// Pictures, by their paths as given.
+    Pictures(Vec<String>),
+    /// The rows behind the last one: steps 1, 2 …
+    Ahead,
+    /// For each window the `horizon` rows behind it; `first` holds the number of the first of these rows, from 0.
+    Windows { first: Vec<usize>, horizon: usize },
+}
+
+impl Predictions {
+    /// Makes room for answers that there are none of; `missing` are their places, rising.
+    pub(crate) fn leave_empty(&mut self, missing: &[usize]) {
+        let classes = !self.probabilities.is_empty();
+        for &at in missing {
+            self.values.insert(at, f64::NAN);
+            if classes {
+                self.probabilities.insert(at, Vec::new());
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Rows that a model is to answer for, or to be judged by.
+
+use std::path::{Path, PathBuf};
+
+use citius_data::picture::{PictureFiles, PictureSource, Pipeline};
+use citius_data::source::SeriesScale;
+use citius_data::{DataError, Dataset, Features, FieldMut, Found, Kind, OnError, Rows, Source, Table, Target, schema};
+
+use super::rows::{RowsFrom, RowsInput, open_pictures};
+use crate::TrainError;
+use crate::predictions::{About, PredictOptions};
+
+/// Inputs alone, and what each answer will be about.
+pub(crate) struct Asked {
+    pub features: Features,
+    pub about: About,
+    /// Places of answers that there are no inputs for, rising.
+    pub missing: Vec<usize>,
+    pub notes: Vec<String>,
+}
+
+impl RowsInput {
+    /// Whatever the sources hold, to be answered for.
+    pub(crate) fn asked(&self, sources: &[PathBuf], options: PredictOptions) -> Result<Asked, TrainError> {
+        if let (RowsFrom::Pictures { pipeline }, false) = (&self.from, sources.iter().any(|path| is_packed(path))) {
+            return self.pictures(sources, pipeline, options.on_error);
+        }
+        let path = only(sources)?;
+        match &self.from {
+            RowsFrom::Series { length, stride, horizon, scale } => {
+                let windows = Windows { length: *length, stride: (*stride).max(1), width: self.width(), scale };
+                match (is_packed(path), options.every_window) {
+                    (false, false) => Ok(Asked::new(windows.last(path)?, About::Ahead)),
+                    (false, true) => {
+                        let features = windows.all(path)?;
+                        let about = windows.about(features.rows(), *horizon);
+                        Ok(Asked::new(features, about))
+                    }
+                    (true, true) => {
+                        let asked = self.rows(path)?;
+                        Ok(Asked { about: windows.about(asked.features.rows(), *horizon), ..asked })
+                    }
+                    (true, false) => Err(TrainError::Setting(format!(
+                        "{}: a packed file holds windows and what follows them, not the latest rows; give the table it \
+                         was packed from, or add --every-window",
+                        path.display()
+                    ))),
+                }
+            }
+            _ => self.rows(path),
+        }
+    }
+
+    /// All rows of a file with their answers, and remarks. Classes are those of the model, whatever the file's numbers.
+    pub(crate) fn labelled(&self, path: &Path, on_error: OnError) -> Result<(Dataset, Vec<String>), TrainError> {
+        let pictures = match &self.from {
+            RowsFrom::Pictures { pipeline } if !is_packed(path) => Some(pipeline),
+            _ => None,
+        };
+        let Some(pipeline) = pictures else {
+            let source = self.open(path)?;
+            let all: Vec<u32> = (0..source.rows()).collect();
+            let mut data = self.dataset(source.as_ref(), &all)?;
+            if let Target::Classes { data, classes } = &mut data.target {
+                let found = source.schema().field(schema::TARGET).map_or(&[][..], |y| &y.labels);
+                let known = self.numbers_of(found, path)?;
+                data.iter_mut().for_each(|class| *class = known[*class as usize]);
+                *classes = self.labels().len();
+            }
+            return Ok((data, Vec::new()));
+        };
+        let source = PictureSource::new(open_pictures(path)?, pipeline.clone(), OnError::Fail)?;
+        self.check_fits(&source, path)?;
+        let known = self.numbers_of(source.pictures().labels(), path)?;
+        let read = Read::pictures(&source, self.bytes, on_error)?;
+        let classes = read.classes.iter().map(|class| known[*class as usize]).collect();
+        let target = Target::Classes { data: classes, classes: self.labels().len() };
+        let notes = read.notes("left out");
+        Ok((Dataset::new(read.features.rows(), read.features, target)?, notes))
+    }
+
+    /// The model's numbers of classes that a file has, by name.
+    fn numbers_of(&self, classes: &[String], path: &Path) -> Result<Vec<i32>, TrainError> {
+        let known = self.labels();
+        let number = |label: &String| match known.iter().position(|known| known == label) {
+            Some(number) => Ok(number as i32),
+            None => {
+                let listed = known[..known.len().min(LISTED)].join(", ");
+                let more = if known.len() > LISTED { " …" } else { "" };
+                let problem = format!("the model does not know the class {label:?}, only {listed}{more}");
+                let next = "leave its rows out, or train a model with them";
+                Err(TrainError::Setting(format!("{}: {problem}; {next}", path.display())))
+            }
+        };
+        classes.iter().map(number).collect()
+    }
+
+    fn pictures(&self, sources: &[PathBuf], pipeline: &Pipeline, on_error: OnError) -> Result<Asked, TrainError> {
+        let files = PictureFiles::open(sources)?;
+        let (shown, others) = (files.shown().to_vec(), files.skipped());
+        let source = PictureSource::new(Box::new(files), pipeline.clone(), OnError::Fail)?;
+        self.check_fits(&source, &sources[0])?;
+        let read = Read::pictures(&source, self.bytes, on_error)?;
+        let mut notes = read.notes("without an answer");
+        if others > 0 {
+            notes.push(format!("{others} other files are hidden or no pictures by their names, and are left out"));
+        }
+        let missing = read.unread.iter().map(|(at, _)| *at).collect();
+        Ok(Asked { features: read.features, about: About::Pictures(shown), missing, notes })
+    }
+
+    fn rows(&self, path: &Path) -> Result<Asked, TrainError> {
+        let source = self.open(path)?;
+        let all: Vec<u32> = (0..source.rows()).collect();
+        Ok(Asked::new(self.dataset(source.as_ref(), &all)?.features, About::Rows))
+    }
+}
+
+impl Asked {
+    pub fn new(features: Features, about: About) -> Asked {
+        Asked { features, about, missing: Vec::new(), notes: Vec::new() }
+    }
+}
+
+/// Classes that a message lists.
+const LISTED: usize = 20;
+
+/// The source, where there is only one.
+pub(crate) fn only(sources: &[PathBuf]) -> Result<&Path, TrainError> {
+    match sources {
+        [path] => Ok(path),
+        _ => Err(TrainError::Setting(format!(
+            "{} sources; several at once are for a model of pictures, and none of them packed: give one",
+            sources.len()
+        ))),
+    }
+}
+
+fn is_packed(path: &Path) -> bool {
+    matches!(Found::at(path), Ok(Found::Packed(_)))
+}
+
+/// Windows over a table, whatever follows them.
+struct Windows<'a> {
+    length: usize,
+    stride: usize,
+    /// Values of one.
+    width: usize,
+    scale: &'a SeriesScale,
+}
+
+impl Windows<'_> {
+    /// The last one, which ends with the table.
+    fn last(&self, path: &Path) -> Result<Features, TrainError> {
+        let table = self.table(path)?;
+        let data = self.scale.inputs(&table, table.rows - self.length..table.rows)?;
+        Ok(Features::F32 { data, width: self.width })
+    }
+
+    fn all(&self, path: &Path) -> Result<Features, TrainError> {
+        let table = self.table(path)?;
+        let rows = self.scale.inputs(&table, 0..table.rows)?;
+        let mut data = Vec::new();
+        for start in (0..=table.rows - self.length).step_by(self.stride) {
+            data.extend_from_slice(&rows[start * self.scale.columns.len()..][..self.width]);
+        }
+        Ok(Features::F32 { data, width: self.width })
+    }
+
+    fn about(&self, windows: usize, horizon: usize) -> About {
+        let behind = |window: usize| window.saturating_mul(self.stride).saturating_add(self.length);
+        About::Windows { first: (0..windows).map(behind).collect(), horizon }
+    }
+
+    /// A table with rows for a window at least.
+    fn table(&self, path: &Path) -> Result<Table, TrainError> {
+        let length = self.length;
+        if self.scale.columns.len().checked_mul(length) != Some(self.width) {
+            let problem = "the windows in model.json do not fit the network; train the model again, or copy it again";
+            return Err(TrainError::Setting(problem.to_owned()));
+        }
+        let table = Table::read(path, &Default::default())?;
+        match table.rows < length {
+            false => Ok(table),
+            true => Err(TrainError::Data(DataError::Empty {
+                file: table.name,
+                what: format!("{} rows are too few: the model predicts from a window of {length}", table.rows),
+                next: format!("give it at least {length} rows, the latest last"),
+            })),
+        }
+    }
+}
+
+/// Pictures that could be read, and what is wrong with the others.
+struct Read {
+    features: Features,
+    classes: Vec<i32>,
+    /// By number.
+    unread: Vec<(usize, String)>,
+}
+
+impl Read {
+    fn pictures(source: &PictureSource, bytes: (f32, f32), on_error: OnError) -> Result<Read, TrainError> {
+        let x = &source.schema().fields[0];
+        let width = x.width();
+        let mut features = match x.kind {
+            Kind::U8 => Features::U8 { data: Vec::new(), width, scale: bytes.0, shift: bytes.1 },
+            Kind::F32 | Kind::I32 => Features::F32 { data: Vec::new(), width },
+        };
+        let (mut classes, mut unread) = (Vec::new(), Vec::new());
+        for row in 0..source.rows() {
+            // the next one takes the place of one that cannot be read
+            let start = classes.len() * width;
+            features.resize(classes.len() + 1);
+            let into = match &mut features {
+                Features::U8 { data, .. } => FieldMut::U8(&mut data[start..]),
+                Features::F32 { data, .. } => FieldMut::F32(&mut data[start..]),
+                Features::I32 { data, .. } => FieldMut::I32(&mut data[start..]),
+            };
+            let mut class = [0];
+            let rows = Rows { numbers: &[row], seed: 0, epoch: 0 };
+            match (source.gather(&rows, &mut [into, FieldMut::I32(&mut class)]), on_error) {
+                (Ok(()), _) => classes.push(class[0]),
+                (Err(error), OnError::Fail) => return Err(error.into()),
+                (Err(error), OnError::Skip) => unread.push((row as usize, error.to_string())),
+            }
+        }
+        features.resize(classes.len());
+        match (classes.is_empty(), unread.pop()) {
+            (true, Some((last, why))) => Err(TrainError::Data(DataError::Pipeline {
+                name: source.name().to_owned(),
+                problem: format!("none of its {} pictures can be read; the last: {why}", last + 1),
+            })),
+            (_, last) => {
+                unread.extend(last);
+                Ok(Read { features, classes, unread })
+            }
+        }
+    }
+
+    fn notes(&self, then: &str) -> Vec<String> {
+        let told = |(_, first): &(usize, String)| match self.unread.len() {
+            1 => format!("1 picture cannot be read and is {then}: {first}"),
+            many => format!("{many} pictures cannot be read and are {then}, such as {first}"),
+        };
+        self.unread.first().map(told).into_iter().collect()
+    }
+}
