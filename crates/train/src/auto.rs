@@ -100,6 +100,12 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         (None, Some(_)) => Network::Mlp,
         (None, None) => base.network,
     };
+    let idle = [("hidden", wishes.hidden.is_some()), ("activation", wishes.activation.is_some())];
+    if let Some((flag, _)) = idle.iter().find(|(_, given)| *given && network != Network::Mlp) {
+        let name = network.name();
+        let sizes = "its sizes, where it has any, are in a file of settings: model = { name = …, … }";
+        return Err(TrainError::Setting(format!("--{flag} is an mlp's, and the model is {name}; {sizes}")));
+    }
     if network == Network::Nlinear && !by_itself {
         let problem =
             "nlinear goes on with columns of a series, and a row here is something else; use --model mlp or gru";

@@ -39,7 +39,7 @@ fn training(folder: &Path, target: &str, text: &str) -> Result<Training, String>
         epochs: Some(6),
         batch_size: Some(30),
         refit: Some(false),
-        hidden: told.layers.is_none().then(|| vec![16]),
+        hidden: (told.layers.is_none() && told.model.is_none()).then(|| vec![16]),
         dropout: Some(0.0),
         lr: Some(0.01),
         ..Wishes::default()

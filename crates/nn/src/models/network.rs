@@ -326,6 +326,9 @@ impl Network {
                 let (channels, hidden) = (*channels, *hidden);
                 Box::new(LeNet { inputs, size: [height, across], channels, hidden, outputs, dropout })
             }
+            Network::Vgg { channels } if channels.is_empty() || channels.contains(&0) => {
+                return Err(format!("the channels of a vgg are {channels:?}; give one number above 0 for each stage"));
+            }
             Network::Vgg { channels } => Box::new(Vgg { inputs, outputs, channels: channels.clone(), dropout }),
             Network::Resnet9 { width } => Box::new(ResNet9 { inputs, outputs, width: *width }),
             Network::Resnet18 { width } => residual(Depth::Eighteen, *width),

@@ -91,7 +91,7 @@ impl ByName for OptimizerConfig {
         match name {
             "momentum" => Ok(OptimizerConfig::Sgd(Sgd { momentum: 0.9, ..Sgd::default() })),
             "nesterov" => Ok(OptimizerConfig::Sgd(Sgd { momentum: 0.9, nesterov: true, ..Sgd::default() })),
-            _ => from_name(name),
+            _ => from_name(name).map_err(|error: String| error.replacen("`sgd`", "`sgd`, `momentum`, `nesterov`", 1)),
         }
     }
 }
