@@ -11,7 +11,7 @@ use crate::prepare::{Preparation, Task};
 use crate::rng::SplitMix64;
 use crate::schema::{Field, INPUT, Kind, Schema, TARGET};
 use crate::slot::FieldMut;
-use crate::table::{Column, Table, TableBlocks, Values, concat};
+use crate::table::{Column, Reading, Table, TableBlocks, Values, concat};
 
 /// Blocks that a sample is drawn from: enough to see a file that changes along its way.
 const SAMPLE_BLOCKS: usize = 64;
@@ -41,6 +41,7 @@ impl Encoded {
                 .collect(),
             rows: 0,
             header: blocks.header(),
+            reading: Reading::default(),
         };
         preparation.encode(&empty, &[])?;
         let plain = preparation.plain_columns(&empty).map(|(inputs, target)| Plain::new(inputs, target));
@@ -210,5 +211,6 @@ fn pick(table: &Table, rows: &[u32]) -> Table {
         columns: table.columns.iter().map(column).collect(),
         rows: rows.len(),
         header: table.header,
+        reading: table.reading.clone(),
     }
 }

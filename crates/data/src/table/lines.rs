@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::blocks::TableBlocks;
-use super::delimited::{Kind, Plan, Source, no_rows, verdict};
+use super::delimited::{Kind, Plan, Source, no_rows};
 use super::read::{parallel, text_of, too_many_rows};
 use super::rows::{Records, line_of_row};
 use super::sniff::Tally;
@@ -129,9 +129,9 @@ impl LineBlocks {
         for count in &counts {
             total.iter_mut().zip(&count.tallies).for_each(|(total, tally)| total.add(*tally));
         }
-        for (kind, tally) in self.plan.kinds.iter_mut().zip(total) {
-            *kind = verdict(*kind, tally);
-        }
+        let mut kinds = self.plan.kinds.clone();
+        self.plan.settle(&mut kinds, &total);
+        self.plan.kinds = kinds;
         let mut full = counts.iter().map(|count| count.rows > 0);
         self.ranges.retain(|_| full.next().unwrap_or(false));
         let counts: Vec<Count> = counts.into_iter().filter(|count| count.rows > 0).collect();
@@ -149,7 +149,11 @@ impl LineBlocks {
         }
         // Reading the block says which cell is wrong, and where.
         for (block, count) in counts.iter().enumerate() {
-            let stray = |(kind, tally): (&Kind, &Tally)| *kind == Kind::Number && tally.others > 0;
+            let stray = |(kind, tally): (&Kind, &Tally)| match kind {
+                Kind::Number => tally.others > 0,
+                Kind::Written(writing) => tally.others > tally.ways.read_by(*writing),
+                Kind::Text | Kind::ForcedText | Kind::Skipped => false,
+            };
             if count.infinite || self.plan.kinds.iter().zip(&count.tallies).any(stray) {
                 self.read(block)?;
             }
@@ -234,6 +238,16 @@ mod tests {
             for bytes in 0..20 {
                 assert_eq!(read(text, bytes).1, whole, "{text:?} in blocks of {bytes}");
             }
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_alike_in_every_block() {
+        let text = "a;b\n950;1,288\n7;2,000\n12;0,5\n1,5;7,899\n";
+        let whole = Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+        assert_eq!(whole.reading.written.len(), 2);
+        for bytes in 0..20 {
+            assert_eq!(read(text, bytes).1, whole, "in blocks of {bytes}");
         }
     }
 

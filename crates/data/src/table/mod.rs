@@ -8,6 +8,8 @@
 //! sniff.rs      delimiter, comment lines, header: what the options leave open
 //! rows.rs       text → rows of cells
 //! cell.rs       one cell: missing, number or text
+//! writing.rs    numbers as people write them: 1,234, 12%, $5
+//! reading.rs    what was decided while reading that is not plain to see
 //! npy.rs        NumPy's array files
 //! npz.rs        several of them in a zip
 //! parquet/      Parquet, whole or by row groups: its types, columns and bytes
@@ -28,15 +30,19 @@ mod npy;
 mod npz;
 mod parquet;
 mod read;
+mod reading;
 mod rows;
 mod sniff;
 mod watched;
+mod writing;
 
 #[doc(hidden)]
 pub use blocks::open_blocks_of;
 pub use blocks::{Numbers, TableBlocks, open_blocks};
 pub(crate) use read::concat;
 use read::{join_values, select_columns, unique_names};
+pub use reading::Reading;
+pub use writing::{Writing, Writings};
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -63,6 +69,8 @@ pub struct Table {
     pub rows: usize,
     /// Whether the names come from a header; otherwise they are "0", "1", ….
     pub header: bool,
+    /// What was decided while reading.
+    pub reading: Reading,
 }
 
 /// One column.
@@ -108,6 +116,8 @@ pub struct ReadOptions {
     pub text: Vec<String>,
     /// Columns to read as text where the file has them: those a model was trained on as text.
     pub expect_text: Vec<String>,
+    /// How numbers were written in the columns a model was trained on: what they mean here where cells leave it open.
+    pub expect_written: Writings,
     /// Names a model knows: a first row that holds most of them is a header.
     pub expect_columns: Vec<String>,
 }

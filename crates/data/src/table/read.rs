@@ -10,7 +10,7 @@ use std::thread::{self, available_parallelism};
 
 use super::cell::MissingTokens;
 use super::watched::Watched;
-use super::{Column, MISSING, ReadOptions, Table, Values, find_column};
+use super::{Column, MISSING, ReadOptions, Reading, Table, Values, find_column};
 use super::{arrow, delimited, npy, npz, parquet, rows};
 use crate::error::{DataError, Place};
 use crate::file;
@@ -153,6 +153,7 @@ pub(crate) fn concat(tables: Vec<Table>) -> Result<Table, DataError> {
         return Err(DataError::Inconsistent("no tables to put together".into()));
     };
     let (name, header) = (first.name.clone(), first.header);
+    let mut reading = Reading::default();
     let names: Vec<String> = first.names().map(str::to_owned).collect();
     let rows: usize = tables.iter().map(|table| table.rows).sum();
     if let Some(other) = tables.iter().find(|table| !table.names().eq(names.iter().map(String::as_str))) {
@@ -164,10 +165,11 @@ pub(crate) fn concat(tables: Vec<Table>) -> Result<Table, DataError> {
     let mut columns: Vec<Vec<Values>> = names.iter().map(|_| Vec::new()).collect();
     for table in tables {
         columns.iter_mut().zip(table.columns).for_each(|(parts, column)| parts.push(column.values));
+        reading.add(table.reading);
     }
     let columns = names.into_iter().zip(columns);
     let columns = columns.map(|(name, parts)| Column { name, values: join_values(parts) }).collect();
-    Ok(Table { name, columns, rows, header })
+    Ok(Table { name, columns, rows, header, reading })
 }
 
 /// The parts of a column below each other; numbers become labels where a part is text.

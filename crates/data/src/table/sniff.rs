@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
 use super::rows::for_each_row;
+use super::writing::{Leaning, Ways, Writing};
 use super::{Delimiter, MAX_COLUMNS, ReadOptions};
 
 /// Rows looked at before deciding.
@@ -13,7 +14,7 @@ const SAMPLE: usize = 1000;
 const NUMERIC_TENTHS: usize = 9;
 
 /// How to read the text.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Layout {
     pub delimiter: Delimiter,
     /// Bytes of comment lines to skip at the start.
@@ -21,8 +22,8 @@ pub(super) struct Layout {
     /// Cells per row.
     pub width: usize,
     pub header: bool,
-    /// Per column: it looks numeric so far.
-    pub numeric: Vec<bool>,
+    /// Per column: the cells of the first rows.
+    pub tallies: Vec<Tally>,
 }
 
 /// Looks at the first rows; `None` when there are none.
@@ -34,39 +35,60 @@ pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) 
         return None;
     }
     let width = sample.usual_width();
-    let header = options.header.unwrap_or_else(|| sample.has_header(&options.expect_columns));
-    let numeric = (0..width).map(|at| sample.columns.get(at).is_some_and(|c| c.below.numeric())).collect();
-    Some(Layout { delimiter, skip, width, header, numeric })
+    let header = options.header.unwrap_or_else(|| sample.has_header(&options.expect_columns, delimiter));
+    let tallies = (0..width).map(|at| sample.columns.get(at).map_or(Tally::default(), |c| c.below)).collect();
+    Some(Layout { delimiter, skip, width, header, tallies })
 }
 
 /// Numbers against other cells, missing ones aside.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Tally {
+    /// Plain ones.
     pub numbers: usize,
     pub others: usize,
+    /// The others that are numbers all the same.
+    pub ways: Ways,
 }
 
 impl Tally {
-    /// Nine in ten cells are numbers, or all but a single stray one.
+    /// Nine in ten cells are plain numbers, or all but a single stray one.
     pub(super) fn numeric(self) -> bool {
-        let total = self.numbers + self.others;
-        let most = self.numbers * 10 >= total * NUMERIC_TENTHS;
-        let stray = self.others == 1 && self.numbers >= 2;
-        self.numbers > 0 && (most || stray)
+        mostly(self.numbers, self.others)
+    }
+
+    /// The same of numbers written as some of the cells are.
+    pub(super) fn written(self, delimiter: Delimiter, expected: Option<Writing>, leans: Leaning) -> Option<Writing> {
+        let (writing, cells) = self.ways.best(self.numbers, delimiter, expected, leans)?;
+        mostly(self.numbers + cells, self.others - cells).then_some(writing)
+    }
+
+    /// Numeric, however it is written.
+    fn reads_as_numbers(self, delimiter: Delimiter) -> bool {
+        self.numeric() || self.written(delimiter, None, Leaning::default()).is_some()
     }
 
     pub(super) fn add(&mut self, other: Tally) {
         self.numbers += other.numbers;
         self.others += other.others;
+        self.ways.add(other.ways);
     }
 
     pub(super) fn count(&mut self, cell: Cell) {
         match cell {
             Cell::Missing => {}
             Cell::Number(_) => self.numbers += 1,
-            Cell::Text(_) => self.others += 1,
+            Cell::Text(cell) => {
+                self.others += 1;
+                self.ways.count(cell);
+            }
         }
     }
+}
+
+fn mostly(numbers: usize, others: usize) -> bool {
+    let most = numbers * 10 >= (numbers + others) * NUMERIC_TENTHS;
+    let stray = others == 1 && numbers >= 2;
+    numbers > 0 && (most || stray)
 }
 
 /// What the first rows hold.
@@ -131,19 +153,20 @@ impl Sample {
             .map_or(first, |(width, _)| *width)
     }
 
-    fn has_header(&self, expected: &[String]) -> bool {
+    fn has_header(&self, expected: &[String], delimiter: Delimiter) -> bool {
+        let is_number = |c: &ColumnSample| c.first.reads_as_numbers(delimiter);
         let known = expected.iter().filter(|n| self.first.contains(n)).count();
         if known > 0 && known * 2 >= expected.len() {
             return true;
         }
         if self.rows == 1 {
-            return self.columns.iter().all(|c| c.first.numbers == 0);
+            return !self.columns.iter().any(is_number);
         }
-        let numeric: Vec<_> = self.columns.iter().filter(|c| c.below.numeric()).collect();
+        let numeric: Vec<_> = self.columns.iter().filter(|c| c.below.reads_as_numbers(delimiter)).collect();
         if !numeric.is_empty() {
             // Words above numbers. A name may look like a number, such as a year: most do not.
-            let words = numeric.iter().filter(|c| c.first.others > 0).count();
-            let numbers = numeric.iter().filter(|c| c.first.numbers > 0).count();
+            let numbers = numeric.iter().filter(|c| is_number(c)).count();
+            let words = numeric.iter().filter(|c| c.first.others > 0 && !is_number(c)).count();
             return words > numbers;
         }
         // All text: names are distinct, not empty, and do not come back below.
@@ -152,7 +175,7 @@ impl Sample {
         names.dedup();
         names.len() == self.first.len()
             && self.first.iter().all(|name| !name.is_empty())
-            && self.columns.iter().all(|c| !c.recurs && c.first.numbers == 0)
+            && self.columns.iter().all(|c| !c.recurs && !is_number(c))
     }
 }
 

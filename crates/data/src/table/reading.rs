@@ -1,0 +1,22 @@
+//! What was decided while a table was read and is not plain to see.
+
+use super::Writings;
+
+/// What was decided while reading.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reading {
+    /// Columns of numbers that are not written the plain way.
+    pub written: Writings,
+}
+
+impl Reading {
+    /// One line each, for people.
+    pub fn notes(&self) -> Vec<String> {
+        self.written.iter().map(|(column, writing)| format!("{column}: read as numbers, {writing}")).collect()
+    }
+
+    /// What was decided for more rows of the same columns.
+    pub(crate) fn add(&mut self, other: Reading) {
+        self.written.extend(other.written);
+    }
+}
