@@ -122,7 +122,7 @@ impl Plan {
             Kind::Written(writing) => Some((name.clone(), writing)),
             _ => None,
         });
-        Reading { written: written.collect() }
+        Reading { written: written.collect(), header: self.layout.header_note.clone() }
     }
 
     /// The names of the columns that are read.

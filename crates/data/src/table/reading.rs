@@ -7,16 +7,20 @@ use super::Writings;
 pub struct Reading {
     /// Columns of numbers that are not written the plain way.
     pub written: Writings,
+    /// Whether the first row holds names, where that may be doubted.
+    pub header: Option<String>,
 }
 
 impl Reading {
     /// One line each, for people.
     pub fn notes(&self) -> Vec<String> {
-        self.written.iter().map(|(column, writing)| format!("{column}: read as numbers, {writing}")).collect()
+        let written = self.written.iter().map(|(column, writing)| format!("{column}: read as numbers, {writing}"));
+        self.header.iter().cloned().chain(written).collect()
     }
 
     /// What was decided for more rows of the same columns.
     pub(crate) fn add(&mut self, other: Reading) {
         self.written.extend(other.written);
+        self.header = self.header.take().or(other.header);
     }
 }
