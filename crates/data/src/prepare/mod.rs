@@ -264,7 +264,7 @@ impl Preparation {
         Ok(notes)
     }
 
-    fn target_column(&self, table: &Table) -> Result<usize, DataError> {
+    pub(crate) fn target_column(&self, table: &Table) -> Result<usize, DataError> {
         columns::find_target(self, table)
     }
 

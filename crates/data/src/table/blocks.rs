@@ -49,6 +49,12 @@ pub trait TableBlocks: Send + Sync {
         Ok(keep(self.read(block)?, columns))
     }
 
+    /// How many cells of a column are missing in a block.
+    fn missing(&self, block: usize, column: usize) -> Result<usize, DataError> {
+        let table = self.read_columns(block, &[column])?;
+        Ok((0..table.rows).filter(|row| table.columns.iter().any(|cells| cells.is_missing(*row))).count())
+    }
+
     /// A short cut past the table for columns of plain numbers: calls `visit(first row in the block, values)` for some
     /// rows after the other, a [`Numbers`] for each of `columns`, which are rising. `false` if there is no short cut
     /// for these columns, or if `visit` said so; some rows may have been visited then.

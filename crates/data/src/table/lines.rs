@@ -37,7 +37,7 @@ pub(super) fn open_blocks(
     let start = (mark + plan.rows_begin(text)) as u64;
 
     let ranges = find_blocks(name, &file, start, plan.layout.delimiter, block_bytes)?;
-    let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new() };
+    let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new(), missing: Vec::new() };
     let counts = parallel(blocks.ranges.len(), |block| blocks.count(block))?;
     blocks.settle(counts)?;
     Ok(blocks)
@@ -52,6 +52,8 @@ pub(super) struct LineBlocks {
     /// The bytes of each block; the header is in none.
     ranges: Vec<Range<u64>>,
     starts: Vec<u32>,
+    /// Of each block, the missing cells of every column that is read.
+    missing: Vec<Vec<usize>>,
 }
 
 /// What a block holds.
@@ -84,6 +86,11 @@ impl TableBlocks for LineBlocks {
             return Err(DataError::Inconsistent(format!("{}: no block {block}", self.name)));
         }
         self.with_source(block, self.starts[block] as usize, |source| source.table(source.pass(&self.plan.kinds)?))
+    }
+
+    fn missing(&self, block: usize, column: usize) -> Result<usize, DataError> {
+        let known = self.missing.get(block).and_then(|columns| columns.get(column)).copied();
+        known.ok_or_else(|| DataError::Inconsistent(format!("{}: no column {column} in block {block}", self.name)))
     }
 }
 
@@ -123,6 +130,11 @@ impl LineBlocks {
         })
     }
 
+    fn missing_of(&self, count: &Count) -> Vec<usize> {
+        let read = count.tallies.iter().zip(&self.plan.kinds).filter(|(_, kind)| **kind != Kind::Skipped);
+        read.map(|(tally, _)| count.rows - tally.numbers - tally.others).collect()
+    }
+
     /// Row numbers and the kinds of columns, from what all blocks hold.
     fn settle(&mut self, counts: Vec<Count>) -> Result<(), DataError> {
         let mut total: Vec<Tally> = vec![Tally::default(); self.plan.kinds.len()];
@@ -147,6 +159,7 @@ impl LineBlocks {
         if rows == 0 {
             return Err(no_rows(&self.name));
         }
+        self.missing = counts.iter().map(|count| self.missing_of(count)).collect();
         // Reading the block says which cell is wrong, and where.
         for (block, count) in counts.iter().enumerate() {
             let stray = |(kind, tally): (&Kind, &Tally)| match kind {

@@ -39,7 +39,7 @@ mod writing;
 #[doc(hidden)]
 pub use blocks::open_blocks_of;
 pub use blocks::{Numbers, TableBlocks, open_blocks};
-pub(crate) use read::concat;
+pub(crate) use read::{concat, parallel};
 use read::{join_values, select_columns, unique_names};
 pub use reading::Reading;
 pub use writing::{Writing, Writings};

@@ -265,7 +265,7 @@ pub(super) fn guarded<T>(
 }
 
 /// `make` of 0, 1, … on all cores; the first error in that order.
-pub(super) fn parallel<T: Send>(
+pub(crate) fn parallel<T: Send>(
     count: usize,
     make: impl Fn(usize) -> Result<T, DataError> + Sync,
 ) -> Result<Vec<T>, DataError> {

@@ -8,6 +8,7 @@ use citius_data::table::open_blocks;
 use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 
 use super::rows::{RowsInput, SomeBlocks};
+use super::table::without_target;
 use super::{Input, Problem, count, read_options, stem};
 use crate::material::{Feed, Loaded};
 use crate::{Choice, Material, TrainError, Wishes};
@@ -30,7 +31,8 @@ impl Problem {
             None => wished.task,
         };
         let prepare = PrepareOptions { task, missing: options.missing.clone(), ..wished };
-        let rows: Vec<u32> = (0..sample.rows as u32).collect();
+        let has_target = |row: &u32| !sample.columns[target].is_missing(*row as usize);
+        let rows: Vec<u32> = (0..sample.rows as u32).filter(has_target).collect();
         let preparation = Preparation::fit(&sample, target, &rows, &prepare)?;
         let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
         let size = format!("{}: {} rows, {} columns", blocks.name(), count(all), sample.columns.len());
@@ -38,8 +40,9 @@ impl Problem {
         choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
         choices.push(Choice::new("fitted", format!("on {} rows of blocks drawn at random", count(sample.rows)), ""));
         let input = Input::Table { preparation: Box::new(preparation.clone()) };
-        let stream: Arc<dyn Stream> = Arc::new(Encoded::new(blocks, preparation)?);
-        Problem::of_stream(stream, input, (1.0, 0.0), stem(path), choices, wishes)
+        let stream = Encoded::new(blocks, preparation)?;
+        choices.extend(without_target(stream.unlabelled() as usize, all));
+        Problem::of_stream(Arc::new(stream), input, (1.0, 0.0), stem(path), choices, wishes)
     }
 
     pub(super) fn stream(

@@ -1,0 +1,39 @@
+//! What is made of rows and classes that are not as they should be, and that it is told.
+
+use std::fs;
+
+use citius_train::{Bytes, Problem, Wishes};
+
+fn problem(text: &str, wishes: Wishes) -> Result<Problem, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("t.csv");
+    fs::write(&source, text).unwrap();
+    Problem::read(&Wishes { source: Some(source), ..wishes }).map_err(|error| error.to_string())
+}
+
+fn notes(problem: &Problem) -> Vec<&str> {
+    problem.choices.iter().filter(|choice| choice.what == "note").map(|choice| choice.value.as_str()).collect()
+}
+
+fn rows_of(problem: &Problem) -> [usize; 3] {
+    let rows = |set: &Option<citius_data::Dataset>| set.as_ref().map_or(0, |set| set.rows);
+    [problem.train.rows(), rows(&problem.validation), rows(&problem.test)]
+}
+
+/// Rows of two numbers; every hundredth has no target.
+fn gaps(rows: usize) -> String {
+    (0..rows).fold("x,y\n".to_owned(), |text, i| match i % 100 {
+        40 => text + &format!("{i},\n"),
+        _ => text + &format!("{i},{}.5\n", (i * 7) % 31),
+    })
+}
+
+#[test]
+fn rows_without_a_target_are_left_out_in_memory_and_in_blocks() {
+    let whole = problem(&gaps(40_000), Wishes::default()).unwrap();
+    let blocks = problem(&gaps(40_000), Wishes { memory: Some(Bytes(1 << 18)), ..Wishes::default() }).unwrap();
+    for problem in [&whole, &blocks] {
+        assert_eq!(notes(problem), ["400 of 40,000 rows have no target and are left out"]);
+        assert_eq!(rows_of(problem).iter().sum::<usize>(), 39_600);
+    }
+}
