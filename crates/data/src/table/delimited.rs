@@ -314,7 +314,7 @@ pub(super) fn no_rows(name: &str) -> DataError {
     DataError::Empty {
         file: name.to_owned(),
         what: "has a header but no rows below it".to_owned(),
-        next: "add rows, or say that the first row is data with --header no".to_owned(),
+        next: "add rows, or say that the first row is data with --header false".to_owned(),
     }
 }
 

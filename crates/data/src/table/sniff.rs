@@ -176,10 +176,10 @@ impl Sample {
             return (true, None);
         }
         if self.counts_up() {
-            return (true, note("the header", "its numbers count up and are unlike those below", "no"));
+            return (true, note("the header", "its numbers count up and are unlike those below", "false"));
         }
         match self.stands_apart() {
-            true => (false, note("data", "it holds numbers, though unlike those below", "yes")),
+            true => (false, note("data", "it holds numbers, though unlike those below", "true")),
             false => (false, None),
         }
     }
@@ -364,9 +364,9 @@ mod tests {
         let note = |text: &str| layout(text).header_note.unwrap_or_default();
         let told = note("name,2019,2020\nn0,262,212\nn1,656,43\n");
         assert!(told.starts_with("the first row (name, 2019, 2020) is taken as the header: "), "{told}");
-        assert!(told.ends_with("--header no says otherwise"), "{told}");
+        assert!(told.ends_with("--header false says otherwise"), "{told}");
         let told = note("100,200\n1.5,2\n2.5,3\n3.5,7\n");
-        assert!(told.contains("is taken as data: ") && told.ends_with("--header yes says otherwise"), "{told}");
+        assert!(told.contains("is taken as data: ") && told.ends_with("--header true says otherwise"), "{told}");
         assert_eq!(note("a,b\n1,2\n") + &note("1,2\n3,4\n2,1\n0,9\n"), "");
     }
 
