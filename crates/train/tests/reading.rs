@@ -37,3 +37,20 @@ fn rows_without_a_target_are_left_out_in_memory_and_in_blocks() {
         assert_eq!(rows_of(problem).iter().sum::<usize>(), 39_600);
     }
 }
+
+#[test]
+fn a_table_read_in_blocks_is_shared_out_as_one_in_memory() {
+    let text = (0..60_000).fold("x,y\n".to_owned(), |text, i| text + &format!("{i},{}.5\n", (i * 7) % 31));
+    let share = |wishes: Wishes| {
+        let problem = problem(&text, Wishes { memory: Some(Bytes(1 << 18)), ..wishes }).unwrap();
+        assert!(notes(&problem).is_empty(), "{:?}", notes(&problem));
+        let rows = rows_of(&problem);
+        assert_eq!(rows.iter().sum::<usize>(), 60_000);
+        rows.map(|rows| (rows as f64 / 600.0).round() as i64)
+    };
+    for (got, wanted) in share(Wishes::default()).into_iter().zip([80, 10, 10]) {
+        assert!((got - wanted).abs() <= 3, "{got}% of {wanted}%");
+    }
+    let [train, validation, test] = share(Wishes { test: Some(0.3), validation: Some(0.2), ..Wishes::default() });
+    assert!((train - 50).abs() <= 4 && (validation - 20).abs() <= 3 && (test - 30).abs() <= 3);
+}

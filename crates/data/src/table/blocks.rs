@@ -79,7 +79,8 @@ pub enum Numbers<'a> {
 
 /// Opens Parquet, an Arrow file or uncompressed delimited text for reading in blocks.
 pub fn open_blocks(path: &Path, options: &ReadOptions) -> Result<Box<dyn TableBlocks>, DataError> {
-    open_blocks_of(path, options, lines::BLOCK_BYTES)
+    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    open_blocks_of(path, options, lines::block_bytes(bytes))
 }
 
 /// As [`open_blocks`], with text cut behind each record in which a block reaches `bytes`: for tests with small files.

@@ -12,8 +12,17 @@ use super::watched::Watched;
 use super::{Delimiter, MISSING, ReadOptions, Table};
 use crate::error::DataError;
 
-/// A block goes to the end of the record in which it reaches this size.
-pub(super) const BLOCK_BYTES: u64 = 4 << 20;
+/// A block goes to the end of the record in which it reaches this size, or less in a small file: some of many blocks
+/// can be kept for judging, of a few blocks any share is far from what was wished.
+const MOST_BYTES: u64 = 4 << 20;
+const LEAST_BYTES: u64 = 16 << 10;
+const BLOCKS: u64 = 100;
+
+/// How large the blocks of a file are.
+pub(super) fn block_bytes(file: u64) -> u64 {
+    (file / BLOCKS).clamp(LEAST_BYTES, MOST_BYTES)
+}
+
 /// So much is looked at to find out what a text is like.
 const HEAD_BYTES: u64 = 4 << 20;
 /// A longer record is a quote that is never closed.
