@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use citius_train::{Bytes, Problem, Wishes};
+use citius_train::{Bytes, Problem, SourceKind, Wishes};
 
 fn problem(text: &str, wishes: Wishes) -> Result<Problem, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -53,4 +53,23 @@ fn a_table_read_in_blocks_is_shared_out_as_one_in_memory() {
     }
     let [train, validation, test] = share(Wishes { test: Some(0.3), validation: Some(0.2), ..Wishes::default() });
     assert!((train - 50).abs() <= 4 && (validation - 20).abs() <= 3 && (test - 30).abs() <= 3);
+}
+
+#[test]
+fn one_class_is_nothing_to_learn() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |source: std::path::PathBuf, kind: SourceKind| {
+        let wishes = Wishes { source: Some(source), kind: Some(kind), ..Wishes::default() };
+        Problem::read(&wishes).err().unwrap().to_string()
+    };
+    let text = folder.path().join("aaa.txt");
+    fs::write(&text, "a".repeat(5000)).unwrap();
+    let told = refused(text, SourceKind::Text);
+    assert!(told.contains("aaa.txt: the only character is \"a\", so there is nothing to learn"), "{told}");
+
+    let cats = folder.path().join("pictures").join("cats");
+    fs::create_dir_all(&cats).unwrap();
+    (0..5).for_each(|i| fs::write(cats.join(format!("{i}.png")), b"\x89PNG").unwrap());
+    let told = refused(folder.path().join("pictures"), SourceKind::Pictures);
+    assert!(told.contains("the only class is \"cats\", so there is nothing to learn"), "{told}");
 }
