@@ -96,7 +96,8 @@ impl Preparation {
         for (index, (column, wish)) in table.columns.iter().zip(&wishes).enumerate() {
             if index != target.index() {
                 refuse_cells(table, index, &rows, wish.refuse_missing(), wish.refuse_negative())?;
-                fits.push((index, Fit::column(column, &rows, wish)));
+                let rounded = table.reading.rounded.contains(&column.name);
+                fits.push((index, Fit::column(column, &rows, wish, rounded)));
             }
         }
         let mut selected = Vec::new();

@@ -274,3 +274,14 @@ fn a_target_told_to_be_text_is_read_as_text_again() {
     let new = Table::from_bytes("n.csv", b"a,y\n1,10%\n2,20%\n", &p.read_options()).unwrap();
     assert_eq!(p.encode(&new, &[0, 1]).unwrap().rows, 2);
 }
+
+#[test]
+fn whole_numbers_that_collapse_are_told() {
+    let big = |first: u128| (0..200).fold("i,y\n".to_owned(), |text, i| text + &format!("{i},{}\n", first + i));
+    let told = refused(&big(1 << 60), "");
+    assert!(told.contains("differ only beyond what a floating-point number") && told.contains("--text"), "{told}");
+    let swapped = big(1 << 63).replace("i,y", "y,i");
+    let told = refused(&swapped, "");
+    assert!(told.contains("whole numbers beyond 2^53, rounded"), "{told}");
+    assert!(!refused(&big(1 << 40), "").contains("2^53"));
+}

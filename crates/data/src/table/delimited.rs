@@ -122,7 +122,12 @@ impl Plan {
             Kind::Written(writing) => Some((name.clone(), writing)),
             _ => None,
         });
-        Reading { written: written.collect(), header: self.layout.header_note.clone() }
+        let rounded = self.names.iter().zip(columns).filter(|(_, column)| column.rounded);
+        Reading {
+            written: written.collect(),
+            rounded: rounded.map(|(name, _)| name.clone()).collect(),
+            header: self.layout.header_note.clone(),
+        }
     }
 
     /// The names of the columns that are read.
@@ -333,6 +338,8 @@ pub(super) struct Builder {
     /// All such cells are the same.
     same_stray: bool,
     infinite: Option<Spot>,
+    /// Some whole number is not the one that is written.
+    rounded: bool,
 }
 
 struct Spot {
@@ -355,6 +362,7 @@ impl Builder {
             strays: 0,
             same_stray: true,
             infinite: None,
+            rounded: false,
         }
     }
 
@@ -387,8 +395,11 @@ impl Builder {
         let spot = || Spot { row, offset, cell: cell.to_owned() };
         self.numbers.push(match value {
             Cell::Number(number) => {
-                if number.is_infinite() && self.infinite.is_none() {
-                    self.infinite = Some(spot());
+                if number.abs() >= EXACT {
+                    self.rounded |= is_rounded(number, cell);
+                    if number.is_infinite() && self.infinite.is_none() {
+                        self.infinite = Some(spot());
+                    }
                 }
                 number
             }
@@ -413,6 +424,14 @@ impl Builder {
         self.known.insert(cell.to_owned(), code);
         code
     }
+}
+
+/// Up to here each whole number is one of floating point, too.
+const EXACT: f64 = (1u64 << 53) as f64;
+
+/// The cell spells a whole number, and it is another one.
+fn is_rounded(number: f64, cell: &str) -> bool {
+    cell.parse().is_ok_and(|whole: i128| whole != number as i128)
 }
 
 #[cfg(test)]
@@ -489,6 +508,12 @@ mod tests {
         assert!(got.contains("\"2.5\" is not a number") && got.contains("(a comma before the decimals)"), "{got}");
         let got = message("a,n\n$5,1\n$6,2\nfree,3\n");
         assert!(got.contains("line 4") && got.contains("\"free\" is not a number, though 2 other"), "{got}");
+    }
+
+    #[test]
+    fn whole_numbers_that_are_rounded_are_known() {
+        let t = read("a,b,c\n9007199254740993,9007199254740992,1e20\n1,-9223372036854775808,1.5\n").unwrap();
+        assert_eq!(t.reading.rounded.into_iter().collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

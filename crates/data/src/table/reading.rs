@@ -1,5 +1,7 @@
 //! What was decided while a table was read and is not plain to see.
 
+use std::collections::BTreeSet;
+
 use super::Writings;
 
 /// What was decided while reading.
@@ -7,6 +9,8 @@ use super::Writings;
 pub struct Reading {
     /// Columns of numbers that are not written the plain way.
     pub written: Writings,
+    /// Columns with whole numbers that a floating-point number of 64 bits holds only rounded.
+    pub rounded: BTreeSet<String>,
     /// Whether the first row holds names, where that may be doubted.
     pub header: Option<String>,
 }
@@ -21,6 +25,7 @@ impl Reading {
     /// What was decided for more rows of the same columns.
     pub(crate) fn add(&mut self, other: Reading) {
         self.written.extend(other.written);
+        self.rounded.extend(other.rounded);
         self.header = self.header.take().or(other.header);
     }
 }
