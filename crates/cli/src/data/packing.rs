@@ -119,7 +119,7 @@ fn large_table(args: &PackArgs, path: &Path) -> Result<Packing, Failure> {
 }
 
 fn prepare_options(args: &PackArgs) -> PrepareOptions {
-    PrepareOptions { missing: args.source.reading.missing.clone().unwrap_or_default(), ..PrepareOptions::default() }
+    PrepareOptions { missing: args.source.reading.missing().unwrap_or_default(), ..PrepareOptions::default() }
 }
 
 fn series(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {

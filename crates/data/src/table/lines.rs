@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::blocks::TableBlocks;
 use super::delimited::{Kind, Plan, Source, no_rows};
-use super::read::{parallel, text_of, too_many_rows};
+use super::read::{parallel, refuse_binary, text_of, too_many_rows};
 use super::rows::{Records, line_of_row};
 use super::sniff::Tally;
 use super::watched::Watched;
@@ -114,6 +114,7 @@ impl LineBlocks {
         let range = &self.ranges[block];
         let bytes = self.file.read(range.start, (range.end - range.start) as usize)?;
         let lines_before = || lines_before(&self.file, range.start);
+        refuse_binary(&self.name, &bytes, lines_before)?;
         let text = std::str::from_utf8(&bytes).map_err(|error| DataError::NotUtf8 {
             file: self.name.clone(),
             line: lines_before() + super::rows::line_at(&bytes[..error.valid_up_to()]),

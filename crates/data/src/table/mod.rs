@@ -97,6 +97,7 @@ pub enum Delimiter {
     Comma,
     Semicolon,
     Tab,
+    Pipe,
     /// Runs of spaces and tabs; leading and trailing ones do not count.
     Spaces,
 }
@@ -213,7 +214,8 @@ impl Column {
 
 impl Delimiter {
     /// Every delimiter, those preferred in doubt first.
-    pub(crate) const ALL: [Delimiter; 4] = [Delimiter::Tab, Delimiter::Semicolon, Delimiter::Comma, Delimiter::Spaces];
+    pub(crate) const ALL: [Delimiter; 5] =
+        [Delimiter::Tab, Delimiter::Semicolon, Delimiter::Comma, Delimiter::Pipe, Delimiter::Spaces];
 }
 
 impl fmt::Display for Delimiter {
@@ -222,6 +224,7 @@ impl fmt::Display for Delimiter {
             Delimiter::Comma => "comma",
             Delimiter::Semicolon => "semicolon",
             Delimiter::Tab => "tab",
+            Delimiter::Pipe => "pipe",
             Delimiter::Spaces => "spaces",
         })
     }
@@ -235,8 +238,9 @@ impl FromStr for Delimiter {
             "," | "comma" => Ok(Delimiter::Comma),
             ";" | "semicolon" => Ok(Delimiter::Semicolon),
             "\t" | "\\t" | "tab" => Ok(Delimiter::Tab),
+            "|" | "pipe" => Ok(Delimiter::Pipe),
             " " | "space" | "spaces" => Ok(Delimiter::Spaces),
-            other => Err(format!("{other:?} is not a delimiter; use comma, semicolon, tab or spaces")),
+            other => Err(format!("{other:?} is not a delimiter; use comma, semicolon, tab, pipe or spaces")),
         }
     }
 }
@@ -295,7 +299,8 @@ mod tests {
     fn other_formats_are_named() {
         let read = |bytes: &[u8]| Table::from_bytes("t", bytes, &ReadOptions::default());
         assert!(read(b"PK\x03\x04..").unwrap_err().to_string().contains("XLSX"));
-        assert!(read(b"a\0b").unwrap_err().to_string().contains("binary"));
+        let error = read(b"a,b\n1,2\n3,\0\n").unwrap_err().to_string();
+        assert!(error.contains("binary") && error.contains("line 3"), "{error}");
         let error = read(b"a,b\n1,2\n3,\xff\n").unwrap_err().to_string();
         assert!(error.contains("line 3"), "{error}");
     }

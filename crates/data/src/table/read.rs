@@ -234,18 +234,24 @@ pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataE
 
 /// The bytes as text without a byte order mark.
 pub(super) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
-    if bytes.iter().take(8192).any(|byte| *byte == 0) {
-        return Err(DataError::Unsupported {
-            file: name.to_owned(),
-            what: "binary data, not a table of text".to_owned(),
-            next: "tables are read from delimited text (.csv, .tsv, .txt), Parquet, Arrow, .npy and .npz".to_owned(),
-        });
-    }
+    refuse_binary(name, bytes, || 0)?;
     let text = std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
         file: name.to_owned(),
         line: rows::line_at(&bytes[..error.valid_up_to()]),
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// Text holds no byte of zeros; `lines_before` counts the lines in front of these bytes.
+pub(super) fn refuse_binary(name: &str, bytes: &[u8], lines_before: impl Fn() -> usize) -> Result<(), DataError> {
+    let Some(zero) = bytes.iter().position(|byte| *byte == 0) else { return Ok(()) };
+    let line = lines_before() + rows::line_at(&bytes[..zero]);
+    Err(DataError::Unsupported {
+        file: name.to_owned(),
+        what: format!("binary data, not a table of text: a byte of zeros in line {line}"),
+        next: "remove it; tables are read from delimited text (.csv, .tsv, .txt), Parquet, Arrow, .npy and .npz"
+            .to_owned(),
+    })
 }
 
 /// Runs a decoder of another crate. Those of `parquet` and `arrow-ipc` panic on some damaged files, which the tests have:

@@ -246,7 +246,7 @@ impl Sample {
 fn find_delimiter(text: &str, missing: &MissingTokens) -> Delimiter {
     let scores = Delimiter::ALL.map(|delimiter| (delimiter, score(text, delimiter, missing)));
     let [(_, tab), .., (_, spaces)] = scores;
-    let best = scores[..3].iter().fold(None, |best: Option<&(_, Score)>, s| match best {
+    let best = scores[..4].iter().fold(None, |best: Option<&(_, Score)>, s| match best {
         Some(b) if b.1.share >= s.1.share => Some(b),
         _ => Some(s),
     });
@@ -320,6 +320,9 @@ mod tests {
             ("\"a\";\"b, c\"\n1;2\n", Delimiter::Semicolon),
             ("1,5;2\n1,7;3\n", Delimiter::Semicolon),
             ("a\tb c\n1\t2\n", Delimiter::Tab),
+            ("a|b\n1|2\n", Delimiter::Pipe),
+            ("id|name\n1|Roe, Jane\n2|Poe, Edgar\n", Delimiter::Pipe),
+            ("name,tags\nx,a|b\ny,c|d\n", Delimiter::Comma),
             (" 1  2\n3 4 \n", Delimiter::Spaces),
             ("1\t2\t3\n4\t\t5\t6\n7\t8\t9\n", Delimiter::Spaces),
             ("1 \t2 \t3\n4 \t5 \t6\n", Delimiter::Tab),
