@@ -255,8 +255,8 @@ fn options_are_written_as_they_are_read() {
 fn new_rows_are_read_as_the_training_rows_were() {
     let text = "a;b;y\n1,288;7%;-4,038\n1,169;9%;1,312\n0,199;4%;-2,823\n";
     let p = fit(text, "scale = \"none\"\nscale-target = \"none\"").unwrap();
-    noted(&p, "a: read as numbers, a comma before the decimals");
-    noted(&p, "b: read as numbers, in percent");
+    noted(&p, "read as numbers, a comma before the decimals: a, y");
+    noted(&p, "read as numbers, in percent: b");
     assert_eq!(p.task(), Task::Regression);
     let read = |text: &str| {
         let table = Table::from_bytes("new.csv", text.as_bytes(), &p.read_options()).unwrap();

@@ -471,9 +471,9 @@ mod tests {
         assert_eq!(numbers(&t, 1), [3.4, -4.0, 5.0]);
         assert_eq!(numbers(&t, 2), [1500.0, 20.0, 7.5]);
         let want = [
-            "price: read as numbers, thousands separated by commas, in $",
-            "rate: read as numbers, in percent",
-            "sqft: read as numbers, thousands separated by commas",
+            "read as numbers, in percent: rate",
+            "read as numbers, thousands separated by commas: sqft",
+            "read as numbers, thousands separated by commas, in $: price",
         ];
         assert_eq!(t.reading.notes(), want);
         let t = read("\"1,003\",7%\n\"2,000\",8%\n").unwrap();

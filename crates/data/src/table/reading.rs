@@ -1,8 +1,9 @@
 //! What was decided while a table was read and is not plain to see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Writings;
+use crate::suggest;
 
 /// What was decided while reading.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,9 +17,14 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// One line each, for people.
+    /// One line for each decision, for people.
     pub fn notes(&self) -> Vec<String> {
-        let written = self.written.iter().map(|(column, writing)| format!("{column}: read as numbers, {writing}"));
+        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (column, writing) in &self.written {
+            groups.entry(writing.to_string()).or_default().push(column);
+        }
+        let written =
+            groups.into_iter().map(|(how, columns)| format!("read as numbers, {how}: {}", suggest::list(columns, 12)));
         self.header.iter().cloned().chain(written).collect()
     }
 
