@@ -63,6 +63,7 @@ impl<'a> Draw<'a> {
             columns: list(0),
             text: list(2),
             expect_text: list(4),
+            expect_written: Default::default(),
             expect_columns: list(6),
             missing: self.pick(&[vec![], names(&["x"]), names(&["-999", "inf"])]),
         }

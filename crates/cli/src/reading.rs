@@ -12,15 +12,15 @@ pub struct ReadingArgs {
     #[arg(long, value_parser = source_kind)]
     pub kind: Option<SourceKind>,
     /// Tokens that stand for a missing cell, besides the usual ones
-    #[arg(long, value_name = "TOKEN", value_delimiter = ',', allow_hyphen_values = true)]
-    pub missing: Option<Vec<String>>,
-    /// Columns to read as text whatever they hold
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
-    pub text: Option<Vec<String>>,
+    #[arg(long, value_name = "TOKEN,…", value_parser = list, allow_hyphen_values = true)]
+    missing: Option<Vec<List>>,
+    /// Columns to read as text whatever they hold; a name with a comma goes in quotes: '"a, first",b'
+    #[arg(long, value_name = "COLUMN,…", value_parser = list)]
+    text: Option<Vec<List>>,
     /// Whether the first line holds names [default: found out]
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub header: Option<bool>,
-    /// comma, semicolon, tab or spaces [default: found out]
+    /// comma, semicolon, tab, pipe or spaces [default: found out]
     #[arg(long)]
     pub delimiter: Option<String>,
 }
@@ -30,13 +30,48 @@ impl ReadingArgs {
         Wishes {
             target: self.target.clone(),
             kind: self.kind,
-            missing: self.missing.clone(),
-            text: self.text.clone(),
+            missing: self.missing(),
+            text: self.text(),
             header: self.header,
             delimiter: self.delimiter.clone(),
             ..Wishes::default()
         }
     }
+
+    pub fn missing(&self) -> Option<Vec<String>> {
+        self.missing.as_ref().map(|lists| lists.concat())
+    }
+
+    pub fn text(&self) -> Option<Vec<String>> {
+        self.text.as_ref().map(|lists| lists.concat())
+    }
+}
+
+/// What one flag lists.
+type List = Vec<String>;
+
+/// Words between commas; one that begins with a quote goes on to the next quote.
+fn list(text: &str) -> Result<List, String> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    loop {
+        let (word, after) = match rest.strip_prefix('"') {
+            None => rest.split_at(rest.find(',').unwrap_or(rest.len())),
+            Some(quoted) => quoted.split_once('"').ok_or_else(|| format!("the quote in {rest} is not closed"))?,
+        };
+        words.push(word.to_owned());
+        match (after.strip_prefix(','), after) {
+            (Some(more), _) => rest = more,
+            (None, "") => return Ok(words),
+            (None, _) => return Err(format!("a comma is missing before {after}")),
+        }
+    }
+}
+
+/// The words as [`list`] takes them.
+pub fn listed(words: &[String]) -> String {
+    let quoted = |word: &String| if word.contains(',') { format!("\"{word}\"") } else { word.clone() };
+    words.iter().map(quoted).collect::<Vec<_>>().join(",")
 }
 
 fn source_kind(text: &str) -> Result<SourceKind, String> {
@@ -47,4 +82,27 @@ fn source_kind(text: &str) -> Result<SourceKind, String> {
         "text" => SourceKind::Text,
         _ => return Err("write table, pictures, series or text".to_owned()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_commas_go_in_quotes() {
+        for (text, words) in [
+            ("a,b", &["a", "b"][..]),
+            ("\"a, first\",b", &["a, first", "b"]),
+            ("b,\"a, first\"", &["b", "a, first"]),
+            ("-999", &["-999"]),
+            ("a,,b", &["a", "", "b"]),
+            ("5\"", &["5\""]),
+        ] {
+            let got = list(text).unwrap();
+            assert_eq!(got, words, "{text}");
+            assert_eq!(listed(&got), text);
+        }
+        assert!(list("a,\"b").unwrap_err().contains("not closed"));
+        assert!(list("\"a\"b").unwrap_err().contains("comma is missing"));
+    }
 }

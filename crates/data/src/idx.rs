@@ -190,21 +190,32 @@ fn pair(images: &Path, labels: &Path) -> Result<(Images, Vec<u8>), DataError> {
 
 /// Labels go from 0 (or 1) up without a gap; a damaged one stands apart.
 fn class_count(path: &Path, labels: &[u8]) -> Result<usize, DataError> {
+    let broken = |problem: String| DataError::Binary { file: file::name(path), format: "IDX", problem };
+    if let Some(only) = labels.first().filter(|first| labels.iter().all(|label| label == *first)) {
+        let problem =
+            format!("there is only one class, all labels are {only}, so there is nothing to learn; add others");
+        return Err(broken(problem));
+    }
     let mut seen = [false; 256];
     labels.iter().for_each(|label| seen[*label as usize] = true);
     let classes = (1..256).find(|class| !seen[*class]).unwrap_or(256);
     match labels.iter().position(|label| *label as usize >= classes) {
-        Some(at) => Err(label_error(path, at, labels[at], classes)),
+        Some(at) => Err(broken(format!(
+            "label {} is {}, yet no training label is {classes}; number the classes from 0 up without a gap",
+            at + 1,
+            labels[at]
+        ))),
         None => Ok(classes),
     }
 }
 
+/// A test label that no training label equals.
 fn label_error(path: &Path, at: usize, label: u8, classes: usize) -> DataError {
     DataError::Binary {
         file: file::name(path),
         format: "IDX",
         problem: format!(
-            "label {} is {label}, out of range: the training labels go from 0 to {} and this one stands apart",
+            "label {} is {label}, out of range: the training labels go from 0 to {}",
             at + 1,
             classes.saturating_sub(1)
         ),
@@ -294,6 +305,11 @@ mod tests {
         assert!(mnist_dir(dir.path()).unwrap_err().to_string().contains("2 labels"));
         write("t10k-labels-idx1-ubyte", &idx(2049, &[1], &[0]));
         write("train-labels-idx1-ubyte.gz", &idx(2049, &[3], &[0, 200, 1]));
-        assert!(mnist_dir(dir.path()).unwrap_err().to_string().contains("label 2 is 200"));
+        assert!(mnist_dir(dir.path()).unwrap_err().to_string().contains("label 2 is 200, yet no training label is 2"));
+        for only in [0, 3, 200] {
+            write("train-labels-idx1-ubyte.gz", &idx(2049, &[3], &[only; 3]));
+            let error = mnist_dir(dir.path()).unwrap_err().to_string();
+            assert!(error.contains(&format!("only one class, all labels are {only}")), "{error}");
+        }
     }
 }

@@ -53,4 +53,4 @@ pub use schema::{Field, INPUT, Kind, Schema, TARGET};
 pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
 pub use source::{Encoded, InMemory, Rows, Source, Stream};
 pub use split::{SplitOptions, Splits, read_row_file, strata};
-pub use table::{Column, Delimiter, MISSING, ReadOptions, Table, TableBlocks, Values, open_blocks};
+pub use table::{Column, Delimiter, MISSING, ReadOptions, Reading, Table, TableBlocks, Values, open_blocks};

@@ -24,7 +24,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::error::{Done, Failure};
-use crate::reading::ReadingArgs;
+use crate::reading::{ReadingArgs, listed};
 
 #[derive(Args)]
 pub struct DataArgs {
@@ -84,12 +84,12 @@ impl SourceArgs {
     /// The flags that reading this source needs, as they would be given to `citius train`.
     fn reading_flags(&self) -> String {
         let reading = &self.reading;
-        let listed = |flag: &str, values: &Option<Vec<String>>| {
-            values.as_ref().map_or(String::new(), |values| format!(" --{flag} {}", word(&values.join(","))))
+        let flag = |flag: &str, values: Option<Vec<String>>| {
+            values.map_or(String::new(), |values| format!(" --{flag} {}", word(&listed(&values))))
         };
         let header = reading.header.map_or(String::new(), |header| format!(" --header {header}"));
         let delimiter = reading.delimiter.as_ref().map_or(String::new(), |name| format!(" --delimiter {}", word(name)));
-        listed("missing", &reading.missing) + &listed("text", &reading.text) + &header + &delimiter
+        flag("missing", reading.missing()) + &flag("text", reading.text()) + &header + &delimiter
     }
 }
 

@@ -133,7 +133,13 @@ fn as_table(file: &PackedFile, sample: &Stored, preparation: &Preparation) -> Op
         _ => return None,
     };
     columns.push(Column { name: preparation.target_name().to_owned(), values });
-    (columns.len() == width + 1).then(|| Table { name: file.name().to_owned(), rows, header: true, columns })
+    (columns.len() == width + 1).then(|| Table {
+        name: file.name().to_owned(),
+        rows,
+        header: true,
+        columns,
+        reading: Default::default(),
+    })
 }
 
 /// What the file knows of all rows takes the place of what a sample told; whether it knows all of it.

@@ -85,6 +85,7 @@ fn table(args: &PackArgs, table: Table) -> Result<Packing, Failure> {
     let rows: Vec<u32> = all.into_iter().filter(|row| !table.columns[target].is_missing(*row as usize)).collect();
     let preparation = Preparation::fit(&table, target, &rows, &prepare_options(args))?;
     let mut told = vec![format!("prepared as all its {} rows say", count(rows.len()))];
+    told.extend(table.reading.notes());
     if rows.len() < table.rows {
         told.push(format!("{} rows without a target are left out", count(table.rows - rows.len())));
     }
@@ -102,17 +103,23 @@ fn large_table(args: &PackArgs, path: &Path) -> Result<Packing, Failure> {
     let blocks = open_blocks(path, &args.source.read_options()?)?;
     let sample = Encoded::sample(blocks.as_ref(), FITTED, 0)?;
     let target = sample.column(args.source.reading.target.as_deref().unwrap_or("-1"))?;
-    let rows: Vec<u32> = (0..sample.rows as u32).collect();
+    let has_target = |row: &u32| !sample.columns[target].is_missing(*row as usize);
+    let rows: Vec<u32> = (0..sample.rows as u32).filter(has_target).collect();
     let preparation = Preparation::fit(&sample, target, &rows, &prepare_options(args))?;
-    let told = vec![format!("larger than memory: prepared as {} rows drawn from all over it say", count(sample.rows))];
+    let mut told =
+        vec![format!("larger than memory: prepared as {} rows drawn from all over it say", count(sample.rows))];
+    told.extend(sample.reading.notes());
     let notes = BTreeMap::from([(PREPARATION_NOTE.to_owned(), value(&preparation)?)]);
     let stream = Encoded::new(blocks, preparation)?;
+    if stream.unlabelled() > 0 {
+        told.push(format!("{} rows without a target are left out", count(stream.unlabelled() as usize)));
+    }
     let schema = stream.schema().clone();
     Ok(Packing { what: What::Stream(Box::new(stream)), schema, notes, told, order: Vec::new() })
 }
 
 fn prepare_options(args: &PackArgs) -> PrepareOptions {
-    PrepareOptions { missing: args.source.reading.missing.clone().unwrap_or_default(), ..PrepareOptions::default() }
+    PrepareOptions { missing: args.source.reading.missing().unwrap_or_default(), ..PrepareOptions::default() }
 }
 
 fn series(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {

@@ -30,7 +30,13 @@ fn of_numbers(columns: Vec<Vec<f64>>) -> Table {
     let rows = columns.first().map_or(0, Vec::len);
     let column =
         |(index, values): (usize, Vec<f64>)| Column { name: index.to_string(), values: Values::Number(values) };
-    Table { name: "n".into(), rows, columns: columns.into_iter().enumerate().map(column).collect(), header: false }
+    Table {
+        name: "n".into(),
+        rows,
+        columns: columns.into_iter().enumerate().map(column).collect(),
+        header: false,
+        reading: Default::default(),
+    }
 }
 
 /// No line is too wide, and the page can be stored.

@@ -25,10 +25,16 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Looks at the training rows.
-    pub(super) fn column(column: &Column, rows: &[u32], wish: &Wish) -> Fit {
+    /// Looks at the training rows; `rounded` if numbers are not those of the file.
+    pub(super) fn column(column: &Column, rows: &[u32], wish: &Wish, rounded: bool) -> Fit {
         match &column.values {
-            Values::Number(values) if wish.categorical.is_none() => fit_number(values, rows, wish),
+            Values::Number(values) if wish.categorical.is_none() => {
+                let mut fit = fit_number(values, rows, wish);
+                if rounded {
+                    fit.remarks.push(ROUNDED.into());
+                }
+                fit
+            }
             values => {
                 let (codes, labels) = column.labels();
                 fit_labels(&codes, &labels, rows, wish, matches!(values, Values::Text { .. }))
@@ -43,6 +49,8 @@ impl Fit {
 
 const ALL_MISSING: &str = "dropped, no value in the training rows";
 const CONSTANT: &str = "dropped, the same value in all training rows";
+const ROUNDED: &str = "whole numbers beyond 2^53, rounded to what a floating-point number of 64 bits holds (subtract \
+    the smallest of them, or read them as text with --text)";
 const IDENTIFIER_LIKE: &str = "dropped, nearly every value is different (an identifier or free text)";
 const PRESENT: &str = "one value or none, kept as whether there is one";
 const MARKED: &str = "missing values marked in an input of their own";

@@ -57,7 +57,7 @@ pub use task::{Task, infer_task};
 
 use crate::dataset::{Dataset, Features};
 use crate::error::DataError;
-use crate::table::{ReadOptions, Table};
+use crate::table::{ReadOptions, Table, Writings};
 use feature::Encoding;
 use fit::Fit;
 use options::refused;
@@ -73,6 +73,9 @@ pub struct Preparation {
     /// Number of columns in the training table.
     table_columns: usize,
     missing_tokens: Vec<String>,
+    /// Columns whose numbers are not written the plain way.
+    #[serde(default, skip_serializing_if = "Writings::is_empty")]
+    written: Writings,
     target: TargetColumn,
     features: Vec<FeatureColumn>,
     /// Of the encoded features.
@@ -93,7 +96,8 @@ impl Preparation {
         for (index, (column, wish)) in table.columns.iter().zip(&wishes).enumerate() {
             if index != target.index() {
                 refuse_cells(table, index, &rows, wish.refuse_missing(), wish.refuse_negative())?;
-                fits.push((index, Fit::column(column, &rows, wish)));
+                let rounded = table.reading.rounded.contains(&column.name);
+                fits.push((index, Fit::column(column, &rows, wish, rounded)));
             }
         }
         let mut selected = Vec::new();
@@ -106,6 +110,7 @@ impl Preparation {
             }
         }
         let columns_note = notes.len();
+        notes.extend(table.reading.notes());
         notes.extend(notes::of_columns(table, &fits));
         notes.extend(selected);
         let inputs = notes::of_inputs(&fits, options);
@@ -124,6 +129,7 @@ impl Preparation {
             header: table.header,
             table_columns: table.columns.len(),
             missing_tokens: options.missing.clone(),
+            written: table.reading.written.clone(),
             target,
             features,
             projection: None,
@@ -202,10 +208,12 @@ impl Preparation {
         // Without names, a file that lacks the target has its later columns one place earlier.
         let told = |f: &&FeatureColumn| f.is_text() && (self.header || f.index < self.target.index());
         let name = |f: &FeatureColumn| f.name.clone();
-        let expect_text = self.features.iter().filter(told).map(name).collect();
+        let mut expect_text: Vec<String> = self.features.iter().filter(told).map(name).collect();
+        expect_text.extend((self.header && self.target.is_text()).then(|| self.target.name().to_owned()));
         ReadOptions {
             missing: self.missing_tokens.clone(),
             expect_text,
+            expect_written: self.written.clone(),
             expect_columns: match self.header {
                 true => self.features.iter().map(name).collect(),
                 false => Vec::new(),
@@ -257,7 +265,7 @@ impl Preparation {
         Ok(notes)
     }
 
-    fn target_column(&self, table: &Table) -> Result<usize, DataError> {
+    pub(crate) fn target_column(&self, table: &Table) -> Result<usize, DataError> {
         columns::find_target(self, table)
     }
 

@@ -175,7 +175,7 @@ mod tests {
     ];
 
     fn fit(pca: Pca, data: &[f32], inputs: usize) -> Result<Fitted, DataError> {
-        let table = Table { name: "t.csv".into(), columns: vec![], rows: 0, header: true };
+        let table = Table { name: "t.csv".into(), columns: vec![], rows: 0, header: true, reading: Default::default() };
         pca.fit(&table, data, inputs)
     }
 

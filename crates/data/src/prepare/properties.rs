@@ -27,7 +27,7 @@ fn any_table() -> impl Strategy<Value = Table> {
             column("c", Values::Text { codes: rows.iter().map(|row| row.2).collect(), labels }),
             column("y", Values::Number((0..rows.len()).map(|row| row as f64).collect())),
         ];
-        Table { name: "t".to_owned(), rows: rows.len(), columns, header: true }
+        Table { name: "t".to_owned(), rows: rows.len(), columns, header: true, reading: Default::default() }
     })
 }
 

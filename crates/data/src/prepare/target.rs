@@ -95,6 +95,12 @@ impl TargetColumn {
         }
     }
 
+    /// Some label is not how a number is spelled, so the column was read as text.
+    pub(super) fn is_text(&self) -> bool {
+        let spelled = |label: &String| label.parse::<f64>().is_ok_and(|value| (value + 0.0).to_string() == *label);
+        !self.labels().iter().all(spelled)
+    }
+
     pub(super) fn scale(&self) -> (f64, f64) {
         match self.encoding {
             TargetEncoding::Regression { mean, std } => (mean, std),

@@ -68,6 +68,11 @@ impl Distinct {
             }
         };
         let distinct = Distinct { values, numeric, rows, whole };
+        if numeric && distinct.values <= 2 && table.reading.rounded.contains(&column.name) {
+            let problem = "its whole numbers differ only beyond what a floating-point number of 64 bits holds (2^53)";
+            let next = "subtract the smallest of them, or read the column as text with --text";
+            return Err(target_error(table, target, problem, next));
+        }
         let problem = match distinct.values {
             0 => "no training row has a value",
             1 => "all training rows have the same value, so there is nothing to learn",

@@ -250,3 +250,38 @@ fn options_are_written_as_they_are_read() {
     assert_eq!(toml::from_str::<PrepareOptions>(&written).unwrap(), options);
     assert_eq!(toml::to_string(&PrepareOptions::default()).unwrap(), "");
 }
+
+#[test]
+fn new_rows_are_read_as_the_training_rows_were() {
+    let text = "a;b;y\n1,288;7%;-4,038\n1,169;9%;1,312\n0,199;4%;-2,823\n";
+    let p = fit(text, "scale = \"none\"\nscale-target = \"none\"").unwrap();
+    noted(&p, "read as numbers, a comma before the decimals: a, y");
+    noted(&p, "read as numbers, in percent: b");
+    assert_eq!(p.task(), Task::Regression);
+    let read = |text: &str| {
+        let table = Table::from_bytes("new.csv", text.as_bytes(), &p.read_options()).unwrap();
+        p.encode_features(&table).unwrap().0
+    };
+    assert_eq!(read("a;b\n1,288;7%\n"), [1.288, 7.0]);
+    assert_eq!(read("a,b\n\"1,288\",7\n"), [1.288, 7.0]);
+}
+
+#[test]
+fn a_target_told_to_be_text_is_read_as_text_again() {
+    let as_text = ReadOptions { text: vec!["y".into()], ..Default::default() };
+    let t = Table::from_bytes("t.csv", b"a,y\n1,5%\n2,10%\n3,20%\n4,5%\n", &as_text).unwrap();
+    let p = Preparation::fit(&t, 1, &[0, 1, 2, 3], &PrepareOptions::default()).unwrap();
+    let new = Table::from_bytes("n.csv", b"a,y\n1,10%\n2,20%\n", &p.read_options()).unwrap();
+    assert_eq!(p.encode(&new, &[0, 1]).unwrap().rows, 2);
+}
+
+#[test]
+fn whole_numbers_that_collapse_are_told() {
+    let big = |first: u128| (0..200).fold("i,y\n".to_owned(), |text, i| text + &format!("{i},{}\n", first + i));
+    let told = refused(&big(1 << 60), "");
+    assert!(told.contains("differ only beyond what a floating-point number") && told.contains("--text"), "{told}");
+    let swapped = big(1 << 63).replace("i,y", "y,i");
+    let told = refused(&swapped, "");
+    assert!(told.contains("whole numbers beyond 2^53, rounded"), "{told}");
+    assert!(!refused(&big(1 << 40), "").contains("2^53"));
+}

@@ -11,7 +11,7 @@ use crate::prepare::{Preparation, Task};
 use crate::rng::SplitMix64;
 use crate::schema::{Field, INPUT, Kind, Schema, TARGET};
 use crate::slot::FieldMut;
-use crate::table::{Column, Table, TableBlocks, Values, concat};
+use crate::table::{Column, Reading, Table, TableBlocks, Values, concat, parallel};
 
 /// Blocks that a sample is drawn from: enough to see a file that changes along its way.
 const SAMPLE_BLOCKS: usize = 64;
@@ -22,6 +22,10 @@ pub struct Encoded {
     preparation: Preparation,
     schema: Schema,
     plain: Option<Plain>,
+    /// The blocks in which some row has a target.
+    kept: Vec<usize>,
+    /// Where each of them begins when rows without a target are left out, and the end.
+    starts: Vec<u32>,
 }
 
 impl Encoded {
@@ -41,10 +45,18 @@ impl Encoded {
                 .collect(),
             rows: 0,
             header: blocks.header(),
+            reading: Reading::default(),
         };
         preparation.encode(&empty, &[])?;
         let plain = preparation.plain_columns(&empty).map(|(inputs, target)| Plain::new(inputs, target));
-        Ok(Encoded { blocks, preparation, schema, plain })
+        let (kept, starts) = labelled_blocks(blocks.as_ref(), &preparation, &empty)?;
+        Ok(Encoded { blocks, preparation, schema, plain, kept, starts })
+    }
+
+    /// Rows that are left out because they have no target.
+    pub fn unlabelled(&self) -> u32 {
+        let rows = |starts: &[u32]| starts.last().copied().unwrap_or(0);
+        rows(self.blocks.blocks()) - rows(&self.starts)
     }
 
     /// About `most_rows` rows of evenly drawn blocks, for fitting a [`Preparation`]; all rows if there are no more.
@@ -90,28 +102,28 @@ impl Stream for Encoded {
     }
 
     fn blocks(&self) -> &[u32] {
-        self.blocks.blocks()
+        &self.starts
     }
 
     fn read(&self, block: usize, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
-        let starts = self.blocks.blocks();
         let misfit = || DataError::Inconsistent(format!("{}: buffers of another schema or block", self.name()));
-        let ([FieldMut::F32(x), y], Some([start, end])) = (into, starts.get(block..block.saturating_add(2))) else {
-            return Err(misfit());
-        };
-        let rows = (end - start) as usize;
+        let [FieldMut::F32(x), y] = into else { return Err(misfit()) };
+        let Some(rows) = rows_of(&self.starts, block) else { return Err(misfit()) };
+        let block = self.kept[block];
+        let start = self.blocks.blocks()[block];
         if Some(x.len()) != rows.checked_mul(self.preparation.features()) {
             return Err(misfit());
         }
         if let Some(plain) = &self.plain
+            && rows_of(self.blocks.blocks(), block) == Some(rows)
             && let Some(target) = self.read_plain(plain, block, x)?
         {
             return copy_target(target, y).ok_or_else(misfit);
         }
         let table = self.blocks.read(block)?;
-        let numbers: Vec<u32> = (0..table.rows as u32).collect();
-        self.check_targets(&table, &numbers, *start)?;
-        let data = self.preparation.encode(&table, &numbers).map_err(|error| in_file(error, *start))?;
+        let all: Vec<u32> = (0..table.rows as u32).collect();
+        let labelled = self.preparation.labelled_rows(&table, &all)?;
+        let data = self.preparation.encode(&table, &labelled).map_err(|error| in_file(error, start))?;
         let Features::F32 { data: inputs, .. } = &data.features else { return Err(misfit()) };
         if inputs.len() != x.len() {
             return Err(misfit());
@@ -121,7 +133,9 @@ impl Stream for Encoded {
     }
 
     fn announce(&self, block: usize) {
-        self.blocks.announce(block);
+        if let Some(block) = self.kept.get(block) {
+            self.blocks.announce(*block);
+        }
     }
 
     fn readers(&self) -> usize {
@@ -145,21 +159,34 @@ impl Encoded {
         let target = self.blocks.read_columns(block, &[plain.target])?;
         Ok(self.preparation.encode_target(&target).ok())
     }
+}
 
-    /// Every row has a target: which rows there are was settled when the file was opened.
-    fn check_targets(&self, table: &Table, rows: &[u32], start: u32) -> Result<(), DataError> {
-        let labelled = self.preparation.labelled_rows(table, rows)?;
-        let first = labelled.iter().zip(rows).position(|(with, row)| with != row).unwrap_or(labelled.len());
-        if first == rows.len() {
-            return Ok(());
+/// The blocks in which some row has a target, and where each begins once the other rows are gone.
+fn labelled_blocks(
+    blocks: &dyn TableBlocks,
+    preparation: &Preparation,
+    empty: &Table,
+) -> Result<(Vec<usize>, Vec<u32>), DataError> {
+    let target = preparation.target_column(empty)?;
+    let count = blocks.blocks().len().saturating_sub(1);
+    let missing = parallel(count, |block| blocks.missing(block, target))?;
+    let (mut kept, mut starts, mut end) = (Vec::new(), vec![0], 0);
+    for (block, missing) in missing.into_iter().enumerate() {
+        let labelled = rows_of(blocks.blocks(), block).unwrap_or(0).saturating_sub(missing);
+        if labelled > 0 {
+            end += labelled as u32;
+            kept.push(block);
+            starts.push(end);
         }
-        let column = table.column(self.preparation.target_name()).unwrap_or(0);
-        let error = DataError::Cell {
-            place: table.place(first, column),
-            problem: "the target is missing".to_owned(),
-            next: "remove the row from the file, a file read in blocks is trained on as it stands".to_owned(),
-        };
-        Err(in_file(error, start))
+    }
+    Ok((kept, starts))
+}
+
+/// How many rows a block has, if it is there.
+fn rows_of(starts: &[u32], block: usize) -> Option<usize> {
+    match starts.get(block..block.checked_add(2)?)? {
+        [start, end] => Some((end - start) as usize),
+        _ => None,
     }
 }
 
@@ -210,5 +237,6 @@ fn pick(table: &Table, rows: &[u32]) -> Table {
         columns: table.columns.iter().map(column).collect(),
         rows: rows.len(),
         header: table.header,
+        reading: table.reading.clone(),
     }
 }

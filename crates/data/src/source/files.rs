@@ -110,6 +110,9 @@ pub fn tables(paths: &[PathBuf], options: &ReadOptions) -> Result<Table, DataErr
     if options.expect_columns.is_empty() && parts[0].header {
         options.expect_columns = parts[0].names().map(str::to_owned).collect();
     }
+    if options.expect_written.is_empty() {
+        options.expect_written = parts[0].reading.written.clone();
+    }
     for path in rest {
         let table = Table::read(path, &options)?;
         check_columns(&parts[0], &table)?;
@@ -196,6 +199,7 @@ fn stack(parts: Vec<Table>) -> Result<Table, DataError> {
             }
         }
         all.rows += table.rows;
+        all.reading.add(table.reading);
     }
     all.name = name;
     all.check()?;

@@ -49,6 +49,12 @@ pub trait TableBlocks: Send + Sync {
         Ok(keep(self.read(block)?, columns))
     }
 
+    /// How many cells of a column are missing in a block.
+    fn missing(&self, block: usize, column: usize) -> Result<usize, DataError> {
+        let table = self.read_columns(block, &[column])?;
+        Ok((0..table.rows).filter(|row| table.columns.iter().any(|cells| cells.is_missing(*row))).count())
+    }
+
     /// A short cut past the table for columns of plain numbers: calls `visit(first row in the block, values)` for some
     /// rows after the other, a [`Numbers`] for each of `columns`, which are rising. `false` if there is no short cut
     /// for these columns, or if `visit` said so; some rows may have been visited then.
@@ -73,7 +79,8 @@ pub enum Numbers<'a> {
 
 /// Opens Parquet, an Arrow file or uncompressed delimited text for reading in blocks.
 pub fn open_blocks(path: &Path, options: &ReadOptions) -> Result<Box<dyn TableBlocks>, DataError> {
-    open_blocks_of(path, options, lines::BLOCK_BYTES)
+    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    open_blocks_of(path, options, lines::block_bytes(bytes))
 }
 
 /// As [`open_blocks`], with text cut behind each record in which a block reaches `bytes`: for tests with small files.

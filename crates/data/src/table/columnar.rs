@@ -19,7 +19,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::cell::{Cell, MissingTokens};
-use super::{Column, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, join_values, select_columns, unique_names};
+use super::{
+    Column, MAX_COLUMNS, MISSING, ReadOptions, Reading, Table, Values, join_values, select_columns, unique_names,
+};
 use crate::error::DataError;
 
 /// Longer lists are not features of a row.
@@ -165,7 +167,7 @@ impl Part {
         });
         let columns =
             fields.columns(widths).into_iter().zip(values).map(|(name, values)| Column { name, values }).collect();
-        Table { name: file.to_owned(), columns, rows, header: true }
+        Table { name: file.to_owned(), columns, rows, header: true, reading: Reading::default() }
     }
 }
 

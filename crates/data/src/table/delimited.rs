@@ -7,7 +7,10 @@ use super::cell::{Cell, MissingTokens};
 use super::read::too_many_rows;
 use super::rows::{for_each_row, line_of_row, open_quote};
 use super::sniff::{Layout, Tally, sniff};
-use super::{Column, MAX_COLUMNS, MISSING, ReadOptions, Table, Values, find_column, select_columns, unique_names};
+use super::writing::{Leaning, Writing};
+use super::{
+    Column, MAX_COLUMNS, MISSING, ReadOptions, Reading, Table, Values, find_column, select_columns, unique_names,
+};
 use crate::error::{DataError, Place};
 use crate::suggest;
 
@@ -34,6 +37,8 @@ pub(super) fn parse(name: &str, text: &str, options: &ReadOptions) -> Result<Tab
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Number,
+    /// Numbers that are not written the plain way.
+    Written(Writing),
     Text,
     /// Text because someone said so.
     ForcedText,
@@ -48,6 +53,8 @@ pub(super) struct Plan {
     /// Of all columns of the text.
     pub names: Vec<String>,
     pub kinds: Vec<Kind>,
+    /// How a model knows each column.
+    expected: Vec<Option<Writing>>,
     missing: MissingTokens,
 }
 
@@ -67,11 +74,12 @@ impl Plan {
                 next: format!("at most {MAX_COLUMNS} columns are read"),
             });
         }
-        let mut plan = Plan { layout, names: Vec::new(), kinds: Vec::new(), missing };
+        let mut plan = Plan { layout, names: Vec::new(), kinds: Vec::new(), expected: Vec::new(), missing };
         let line = |offset: usize| line_of_row(text, plan.layout.skip + offset);
         let body = &text[plan.layout.skip..];
         let source = Source { name, body, plan: &plan, header: plan.layout.header, first_row: 0, line: &line };
         plan.names = source.names()?;
+        plan.expected = plan.names.iter().map(|name| options.expect_written.get(name).copied()).collect();
         plan.kinds = kinds(name, &plan, options)?;
         Ok(plan)
     }
@@ -93,6 +101,35 @@ impl Plan {
         begin + between as usize
     }
 
+    /// What their cells make of columns that may be either numbers or text.
+    pub(super) fn settle(&self, kinds: &mut [Kind], tallies: &[Tally]) {
+        let delimiter = self.layout.delimiter;
+        let leans = Leaning::of(tallies.iter().map(|tally| tally.ways));
+        for ((kind, tally), expected) in kinds.iter_mut().zip(tallies).zip(&self.expected) {
+            if !matches!(kind, Kind::ForcedText | Kind::Skipped) {
+                *kind = match tally.written(delimiter, *expected, leans) {
+                    Some(writing) => Kind::Written(writing),
+                    None if tally.numeric() => Kind::Number,
+                    None => Kind::Text,
+                };
+            }
+        }
+    }
+
+    /// What was decided of the columns that are read.
+    fn reading(&self, columns: &[Builder]) -> Reading {
+        let written = self.names.iter().zip(columns).filter_map(|(name, column)| match column.kind {
+            Kind::Written(writing) => Some((name.clone(), writing)),
+            _ => None,
+        });
+        let rounded = self.names.iter().zip(columns).filter(|(_, column)| column.rounded);
+        Reading {
+            written: written.collect(),
+            rounded: rounded.map(|(name, _)| name.clone()).collect(),
+            header: self.layout.header_note.clone(),
+        }
+    }
+
     /// The names of the columns that are read.
     pub(super) fn columns(&self) -> Vec<String> {
         let read = self.names.iter().zip(&self.kinds).filter(|(_, kind)| **kind != Kind::Skipped);
@@ -101,8 +138,8 @@ impl Plan {
 }
 
 fn kinds(file: &str, plan: &Plan, options: &ReadOptions) -> Result<Vec<Kind>, DataError> {
-    let mut kinds: Vec<Kind> =
-        plan.layout.numeric.iter().map(|numeric| if *numeric { Kind::Number } else { Kind::Text }).collect();
+    let mut kinds = vec![Kind::Text; plan.layout.width];
+    plan.settle(&mut kinds, &plan.layout.tallies);
     let names: Vec<&str> = plan.names.iter().map(String::as_str).collect();
     for spec in &options.text {
         kinds[find_column(file, &names, spec)?] = Kind::ForcedText;
@@ -155,7 +192,9 @@ impl Source<'_> {
     /// Every column, read again where the whole text says otherwise than its first rows.
     fn columns(&self) -> Result<Vec<Builder>, DataError> {
         let columns = self.pass(&self.plan.kinds)?;
-        let verdicts: Vec<Kind> = columns.iter().map(|column| verdict(column.kind, column.tally)).collect();
+        let tallies: Vec<Tally> = columns.iter().map(|column| column.tally).collect();
+        let mut verdicts = self.plan.kinds.clone();
+        self.plan.settle(&mut verdicts, &tallies);
         if verdicts == self.plan.kinds {
             return Ok(columns);
         }
@@ -166,6 +205,7 @@ impl Source<'_> {
     /// The columns that are read, unless a cell is not what its column is.
     pub(super) fn table(&self, columns: Vec<Builder>) -> Result<Table, DataError> {
         let rows = columns.first().map_or(0, |column| column.rows);
+        let reading = self.plan.reading(&columns);
         let columns = columns
             .into_iter()
             .zip(&self.plan.names)
@@ -173,7 +213,7 @@ impl Source<'_> {
             .filter(|(_, (column, _))| column.kind != Kind::Skipped)
             .map(|(index, (column, name))| self.finish(index, name.clone(), column))
             .collect::<Result<_, _>>()?;
-        Ok(Table { name: self.name.to_owned(), columns, rows, header: self.plan.layout.header })
+        Ok(Table { name: self.name.to_owned(), columns, rows, header: self.plan.layout.header, reading })
     }
 
     /// Reads all rows as columns of these kinds.
@@ -223,8 +263,13 @@ impl Source<'_> {
                 index,
             })
         };
-        if let (Kind::Number, Some(spot)) = (column.kind, &column.stray) {
-            let Tally { numbers, others } = column.tally;
+        if let Some(spot) = &column.stray {
+            let others = column.strays;
+            let numbers = column.numbers.iter().filter(|number| !number.is_nan()).count();
+            let written = match column.kind {
+                Kind::Written(writing) => format!(" ({writing})"),
+                _ => String::new(),
+            };
             let cell = suggest::short(&spot.cell);
             let same = match (column.same_stray, others) {
                 (_, 1) => String::new(),
@@ -233,13 +278,15 @@ impl Source<'_> {
             };
             return Err(DataError::Cell {
                 place: place(spot),
-                problem: format!("{cell:?} is not a number{same}, though {numbers} other cells of this column are"),
+                problem: format!(
+                    "{cell:?} is not a number{same}, though {numbers} other cells of this column are{written}"
+                ),
                 next: format!(
                     "correct it, mark it as missing with --missing {cell:?}, or read the column as text with --text {name:?}"
                 ),
             });
         }
-        if let (Kind::Number, Some(spot)) = (column.kind, &column.infinite) {
+        if let Some(spot) = &column.infinite {
             return Err(DataError::Cell {
                 place: place(spot),
                 problem: format!("{:?} is infinite", suggest::short(&spot.cell)),
@@ -247,7 +294,7 @@ impl Source<'_> {
             });
         }
         let values = match column.kind {
-            Kind::Number => Values::Number(column.numbers),
+            Kind::Number | Kind::Written(_) => Values::Number(column.numbers),
             Kind::Text | Kind::ForcedText | Kind::Skipped => {
                 Values::Text { codes: column.codes, labels: column.labels }
             }
@@ -276,15 +323,6 @@ pub(super) fn no_rows(name: &str) -> DataError {
     }
 }
 
-/// What its cells make a column.
-pub(super) fn verdict(kind: Kind, tally: Tally) -> Kind {
-    match kind {
-        Kind::ForcedText | Kind::Skipped => kind,
-        _ if tally.numeric() => Kind::Number,
-        _ => Kind::Text,
-    }
-}
-
 /// A column while it is read.
 pub(super) struct Builder {
     kind: Kind,
@@ -294,11 +332,14 @@ pub(super) struct Builder {
     codes: Vec<u32>,
     labels: Vec<String>,
     known: HashMap<String, u32>,
-    /// The first cell that is neither number nor missing.
+    /// The first cell that is neither number nor missing, and how many there are.
     stray: Option<Spot>,
+    strays: usize,
     /// All such cells are the same.
     same_stray: bool,
     infinite: Option<Spot>,
+    /// Some whole number is not the one that is written.
+    rounded: bool,
 }
 
 struct Spot {
@@ -318,8 +359,10 @@ impl Builder {
             labels: Vec::new(),
             known: HashMap::new(),
             stray: None,
+            strays: 0,
             same_stray: true,
             infinite: None,
+            rounded: false,
         }
     }
 
@@ -335,24 +378,34 @@ impl Builder {
         }
         let value = missing.classify(cell);
         self.tally.count(value);
-        if self.kind != Kind::Number {
-            let code = match value {
-                Cell::Missing => MISSING,
-                Cell::Number(_) | Cell::Text(_) => self.code(cell),
-            };
-            self.codes.push(code);
-            return;
-        }
+        let value = match (self.kind, value) {
+            (Kind::Number, value) | (Kind::Written(_), value @ Cell::Missing) => value,
+            (Kind::Written(writing), Cell::Text(text)) => writing.number(text).map_or(value, Cell::Number),
+            (Kind::Written(writing), Cell::Number(_)) if writing.doubts(cell) => Cell::Text(cell),
+            (Kind::Written(_), Cell::Number(_)) => value,
+            (Kind::Text | Kind::ForcedText | Kind::Skipped, value) => {
+                let code = match value {
+                    Cell::Missing => MISSING,
+                    Cell::Number(_) | Cell::Text(_) => self.code(cell),
+                };
+                self.codes.push(code);
+                return;
+            }
+        };
         let spot = || Spot { row, offset, cell: cell.to_owned() };
         self.numbers.push(match value {
             Cell::Number(number) => {
-                if number.is_infinite() && self.infinite.is_none() {
-                    self.infinite = Some(spot());
+                if number.abs() >= EXACT {
+                    self.rounded |= is_rounded(number, cell);
+                    if number.is_infinite() && self.infinite.is_none() {
+                        self.infinite = Some(spot());
+                    }
                 }
                 number
             }
             Cell::Missing => f64::NAN,
             Cell::Text(_) => {
+                self.strays += 1;
                 match &self.stray {
                     None => self.stray = Some(spot()),
                     Some(first) => self.same_stray &= first.cell == cell,
@@ -371,6 +424,14 @@ impl Builder {
         self.known.insert(cell.to_owned(), code);
         code
     }
+}
+
+/// Up to here each whole number is one of floating point, too.
+const EXACT: f64 = (1u64 << 53) as f64;
+
+/// The cell spells a whole number, and it is another one.
+fn is_rounded(number: f64, cell: &str) -> bool {
+    cell.parse().is_ok_and(|whole: i128| whole != number as i128)
 }
 
 #[cfg(test)]
@@ -400,6 +461,59 @@ mod tests {
         assert_eq!(numbers(&t, 0)[2..], [3.0, 4.0]);
         let want = Values::Text { codes: vec![0, 1, 0, MISSING], labels: vec!["x".into(), "y".into()] };
         assert_eq!(t.columns[1].values, want);
+    }
+
+    #[test]
+    fn numbers_as_people_write_them() {
+        let t = read("sqft,rate,price,n\n\"1,003\",3.4%,\"$1,500\",1\n950,-4%,$20,2\n,5 %,$7.5,3\n").unwrap();
+        assert_eq!(numbers(&t, 0)[..2], [1003.0, 950.0]);
+        assert!(numbers(&t, 0)[2].is_nan());
+        assert_eq!(numbers(&t, 1), [3.4, -4.0, 5.0]);
+        assert_eq!(numbers(&t, 2), [1500.0, 20.0, 7.5]);
+        let want = [
+            "read as numbers, in percent: rate",
+            "read as numbers, thousands separated by commas: sqft",
+            "read as numbers, thousands separated by commas, in $: price",
+        ];
+        assert_eq!(t.reading.notes(), want);
+        let t = read("\"1,003\",7%\n\"2,000\",8%\n").unwrap();
+        assert_eq!((t.header, t.rows, t.reading.written.len()), (false, 2, 2), "numbers are no names");
+    }
+
+    #[test]
+    fn commas_mean_what_the_file_says() {
+        // the second column leaves open what its commas mean
+        let t = read("a;b\n0,5;1,288\n1,25;7,899\n").unwrap();
+        assert_eq!((numbers(&t, 0), numbers(&t, 1)), (&[0.5, 1.25][..], &[1.288, 7.899][..]));
+        let t = read("a;b\n1,000,000;1,288\n2,000;7,899\n").unwrap();
+        assert_eq!((numbers(&t, 0)[0], numbers(&t, 1)), (1e6, &[1288.0, 7899.0][..]));
+        assert_eq!(numbers(&read("a\tb\n1,288\t1\n7,899\t2\n").unwrap(), 0), [1288.0, 7899.0]);
+        assert_eq!(numbers(&read("a;b\n1,288;1\n7,899;2\n").unwrap(), 0), [1.288, 7.899]);
+        let known = read("a;b\n0,5;1\n1,25;2\n").unwrap().reading.written;
+        let options = ReadOptions { expect_written: known, ..Default::default() };
+        let t = parse("t.csv", "a,b\n\"1,288\",1\n", &options).unwrap();
+        assert_eq!(numbers(&t, 0), [1.288], "as the model was trained");
+        let t = parse("t.csv", "a,b\n1.288,1\n", &options).unwrap();
+        assert_eq!(numbers(&t, 0), [1.288], "a plain number is one");
+    }
+
+    #[test]
+    fn what_may_mean_two_things_is_no_number() {
+        for text in ["a,n\n$5,1\n€6,2\n$7,3\n", "a,n\n5%,1\n6,2\n7%,3\n", "a,n\n\"1,5\",1\n\"2,5\",2\n"] {
+            let t = read(text).unwrap();
+            assert!(matches!(t.columns[0].values, Values::Text { .. }), "{text:?}");
+            assert!(t.reading.written.is_empty());
+        }
+        let got = message("a;n\n0,5;1\n1,5;2\n2.5;3\n");
+        assert!(got.contains("\"2.5\" is not a number") && got.contains("(a comma before the decimals)"), "{got}");
+        let got = message("a,n\n$5,1\n$6,2\nfree,3\n");
+        assert!(got.contains("line 4") && got.contains("\"free\" is not a number, though 2 other"), "{got}");
+    }
+
+    #[test]
+    fn whole_numbers_that_are_rounded_are_known() {
+        let t = read("a,b,c\n9007199254740993,9007199254740992,1e20\n1,-9223372036854775808,1.5\n").unwrap();
+        assert_eq!(t.reading.rounded.into_iter().collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

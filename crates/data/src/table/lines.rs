@@ -4,16 +4,25 @@
 use std::ops::Range;
 
 use super::blocks::TableBlocks;
-use super::delimited::{Kind, Plan, Source, no_rows, verdict};
-use super::read::{parallel, text_of, too_many_rows};
+use super::delimited::{Kind, Plan, Source, no_rows};
+use super::read::{parallel, refuse_binary, text_of, too_many_rows};
 use super::rows::{Records, line_of_row};
 use super::sniff::Tally;
 use super::watched::Watched;
 use super::{Delimiter, MISSING, ReadOptions, Table};
 use crate::error::DataError;
 
-/// A block goes to the end of the record in which it reaches this size.
-pub(super) const BLOCK_BYTES: u64 = 4 << 20;
+/// A block goes to the end of the record in which it reaches this size, or less in a small file: some of many blocks
+/// can be kept for judging, of a few blocks any share is far from what was wished.
+const MOST_BYTES: u64 = 4 << 20;
+const LEAST_BYTES: u64 = 16 << 10;
+const BLOCKS: u64 = 100;
+
+/// How large the blocks of a file are.
+pub(super) fn block_bytes(file: u64) -> u64 {
+    (file / BLOCKS).clamp(LEAST_BYTES, MOST_BYTES)
+}
+
 /// So much is looked at to find out what a text is like.
 const HEAD_BYTES: u64 = 4 << 20;
 /// A longer record is a quote that is never closed.
@@ -37,7 +46,7 @@ pub(super) fn open_blocks(
     let start = (mark + plan.rows_begin(text)) as u64;
 
     let ranges = find_blocks(name, &file, start, plan.layout.delimiter, block_bytes)?;
-    let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new() };
+    let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new(), missing: Vec::new() };
     let counts = parallel(blocks.ranges.len(), |block| blocks.count(block))?;
     blocks.settle(counts)?;
     Ok(blocks)
@@ -52,6 +61,8 @@ pub(super) struct LineBlocks {
     /// The bytes of each block; the header is in none.
     ranges: Vec<Range<u64>>,
     starts: Vec<u32>,
+    /// Of each block, the missing cells of every column that is read.
+    missing: Vec<Vec<usize>>,
 }
 
 /// What a block holds.
@@ -85,6 +96,11 @@ impl TableBlocks for LineBlocks {
         }
         self.with_source(block, self.starts[block] as usize, |source| source.table(source.pass(&self.plan.kinds)?))
     }
+
+    fn missing(&self, block: usize, column: usize) -> Result<usize, DataError> {
+        let known = self.missing.get(block).and_then(|columns| columns.get(column)).copied();
+        known.ok_or_else(|| DataError::Inconsistent(format!("{}: no column {column} in block {block}", self.name)))
+    }
 }
 
 impl LineBlocks {
@@ -98,6 +114,7 @@ impl LineBlocks {
         let range = &self.ranges[block];
         let bytes = self.file.read(range.start, (range.end - range.start) as usize)?;
         let lines_before = || lines_before(&self.file, range.start);
+        refuse_binary(&self.name, &bytes, lines_before)?;
         let text = std::str::from_utf8(&bytes).map_err(|error| DataError::NotUtf8 {
             file: self.name.clone(),
             line: lines_before() + super::rows::line_at(&bytes[..error.valid_up_to()]),
@@ -123,15 +140,20 @@ impl LineBlocks {
         })
     }
 
+    fn missing_of(&self, count: &Count) -> Vec<usize> {
+        let read = count.tallies.iter().zip(&self.plan.kinds).filter(|(_, kind)| **kind != Kind::Skipped);
+        read.map(|(tally, _)| count.rows - tally.numbers - tally.others).collect()
+    }
+
     /// Row numbers and the kinds of columns, from what all blocks hold.
     fn settle(&mut self, counts: Vec<Count>) -> Result<(), DataError> {
         let mut total: Vec<Tally> = vec![Tally::default(); self.plan.kinds.len()];
         for count in &counts {
             total.iter_mut().zip(&count.tallies).for_each(|(total, tally)| total.add(*tally));
         }
-        for (kind, tally) in self.plan.kinds.iter_mut().zip(total) {
-            *kind = verdict(*kind, tally);
-        }
+        let mut kinds = self.plan.kinds.clone();
+        self.plan.settle(&mut kinds, &total);
+        self.plan.kinds = kinds;
         let mut full = counts.iter().map(|count| count.rows > 0);
         self.ranges.retain(|_| full.next().unwrap_or(false));
         let counts: Vec<Count> = counts.into_iter().filter(|count| count.rows > 0).collect();
@@ -147,9 +169,14 @@ impl LineBlocks {
         if rows == 0 {
             return Err(no_rows(&self.name));
         }
+        self.missing = counts.iter().map(|count| self.missing_of(count)).collect();
         // Reading the block says which cell is wrong, and where.
         for (block, count) in counts.iter().enumerate() {
-            let stray = |(kind, tally): (&Kind, &Tally)| *kind == Kind::Number && tally.others > 0;
+            let stray = |(kind, tally): (&Kind, &Tally)| match kind {
+                Kind::Number => tally.others > 0,
+                Kind::Written(writing) => tally.others > tally.ways.read_by(*writing),
+                Kind::Text | Kind::ForcedText | Kind::Skipped => false,
+            };
             if count.infinite || self.plan.kinds.iter().zip(&count.tallies).any(stray) {
                 self.read(block)?;
             }
@@ -234,6 +261,16 @@ mod tests {
             for bytes in 0..20 {
                 assert_eq!(read(text, bytes).1, whole, "{text:?} in blocks of {bytes}");
             }
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_alike_in_every_block() {
+        let text = "a;b\n950;1,288\n7;2,000\n12;0,5\n1,5;7,899\n";
+        let whole = Table::from_bytes("t.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+        assert_eq!(whole.reading.written.len(), 2);
+        for bytes in 0..20 {
+            assert_eq!(read(text, bytes).1, whole, "in blocks of {bytes}");
         }
     }
 

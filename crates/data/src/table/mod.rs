@@ -8,6 +8,8 @@
 //! sniff.rs      delimiter, comment lines, header: what the options leave open
 //! rows.rs       text → rows of cells
 //! cell.rs       one cell: missing, number or text
+//! writing.rs    numbers as people write them: 1,234, 12%, $5
+//! reading.rs    what was decided while reading that is not plain to see
 //! npy.rs        NumPy's array files
 //! npz.rs        several of them in a zip
 //! parquet/      Parquet, whole or by row groups: its types, columns and bytes
@@ -28,15 +30,19 @@ mod npy;
 mod npz;
 mod parquet;
 mod read;
+mod reading;
 mod rows;
 mod sniff;
 mod watched;
+mod writing;
 
 #[doc(hidden)]
 pub use blocks::open_blocks_of;
 pub use blocks::{Numbers, TableBlocks, open_blocks};
-pub(crate) use read::concat;
+pub(crate) use read::{concat, parallel};
 use read::{join_values, select_columns, unique_names};
+pub use reading::Reading;
+pub use writing::{Writing, Writings};
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -63,6 +69,8 @@ pub struct Table {
     pub rows: usize,
     /// Whether the names come from a header; otherwise they are "0", "1", ….
     pub header: bool,
+    /// What was decided while reading.
+    pub reading: Reading,
 }
 
 /// One column.
@@ -89,6 +97,7 @@ pub enum Delimiter {
     Comma,
     Semicolon,
     Tab,
+    Pipe,
     /// Runs of spaces and tabs; leading and trailing ones do not count.
     Spaces,
 }
@@ -108,6 +117,8 @@ pub struct ReadOptions {
     pub text: Vec<String>,
     /// Columns to read as text where the file has them: those a model was trained on as text.
     pub expect_text: Vec<String>,
+    /// How numbers were written in the columns a model was trained on: what they mean here where cells leave it open.
+    pub expect_written: Writings,
     /// Names a model knows: a first row that holds most of them is a header.
     pub expect_columns: Vec<String>,
 }
@@ -203,7 +214,8 @@ impl Column {
 
 impl Delimiter {
     /// Every delimiter, those preferred in doubt first.
-    pub(crate) const ALL: [Delimiter; 4] = [Delimiter::Tab, Delimiter::Semicolon, Delimiter::Comma, Delimiter::Spaces];
+    pub(crate) const ALL: [Delimiter; 5] =
+        [Delimiter::Tab, Delimiter::Semicolon, Delimiter::Comma, Delimiter::Pipe, Delimiter::Spaces];
 }
 
 impl fmt::Display for Delimiter {
@@ -212,6 +224,7 @@ impl fmt::Display for Delimiter {
             Delimiter::Comma => "comma",
             Delimiter::Semicolon => "semicolon",
             Delimiter::Tab => "tab",
+            Delimiter::Pipe => "pipe",
             Delimiter::Spaces => "spaces",
         })
     }
@@ -225,8 +238,9 @@ impl FromStr for Delimiter {
             "," | "comma" => Ok(Delimiter::Comma),
             ";" | "semicolon" => Ok(Delimiter::Semicolon),
             "\t" | "\\t" | "tab" => Ok(Delimiter::Tab),
+            "|" | "pipe" => Ok(Delimiter::Pipe),
             " " | "space" | "spaces" => Ok(Delimiter::Spaces),
-            other => Err(format!("{other:?} is not a delimiter; use comma, semicolon, tab or spaces")),
+            other => Err(format!("{other:?} is not a delimiter; use comma, semicolon, tab, pipe or spaces")),
         }
     }
 }
@@ -285,7 +299,8 @@ mod tests {
     fn other_formats_are_named() {
         let read = |bytes: &[u8]| Table::from_bytes("t", bytes, &ReadOptions::default());
         assert!(read(b"PK\x03\x04..").unwrap_err().to_string().contains("XLSX"));
-        assert!(read(b"a\0b").unwrap_err().to_string().contains("binary"));
+        let error = read(b"a,b\n1,2\n3,\0\n").unwrap_err().to_string();
+        assert!(error.contains("binary") && error.contains("line 3"), "{error}");
         let error = read(b"a,b\n1,2\n3,\xff\n").unwrap_err().to_string();
         assert!(error.contains("line 3"), "{error}");
     }

@@ -16,7 +16,7 @@ pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Table, DataError> {
     let columns: Vec<Column> = (0..array.columns)
         .map(|column| Column { name: column.to_string(), values: Values::Number(array.column(column)) })
         .collect();
-    Ok(Table { name: name.to_owned(), columns, rows: array.rows, header: false })
+    Ok(Table { name: name.to_owned(), columns, rows: array.rows, header: false, reading: Default::default() })
 }
 
 /// A checked array: `data` holds exactly `rows · columns` items.

@@ -32,7 +32,7 @@ pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Table, DataError> {
         return Err(other());
     }
     let (columns, rows) = arrays(bytes.len() as u64, archive).map_err(broken)?;
-    Ok(Table { name: name.to_owned(), columns, rows, header: true })
+    Ok(Table { name: name.to_owned(), columns, rows, header: true, reading: Default::default() })
 }
 
 /// The columns of all arrays, and their rows.

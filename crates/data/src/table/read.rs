@@ -10,7 +10,7 @@ use std::thread::{self, available_parallelism};
 
 use super::cell::MissingTokens;
 use super::watched::Watched;
-use super::{Column, MISSING, ReadOptions, Table, Values, find_column};
+use super::{Column, MISSING, ReadOptions, Reading, Table, Values, find_column};
 use super::{arrow, delimited, npy, npz, parquet, rows};
 use crate::error::{DataError, Place};
 use crate::file;
@@ -153,6 +153,7 @@ pub(crate) fn concat(tables: Vec<Table>) -> Result<Table, DataError> {
         return Err(DataError::Inconsistent("no tables to put together".into()));
     };
     let (name, header) = (first.name.clone(), first.header);
+    let mut reading = Reading::default();
     let names: Vec<String> = first.names().map(str::to_owned).collect();
     let rows: usize = tables.iter().map(|table| table.rows).sum();
     if let Some(other) = tables.iter().find(|table| !table.names().eq(names.iter().map(String::as_str))) {
@@ -164,10 +165,11 @@ pub(crate) fn concat(tables: Vec<Table>) -> Result<Table, DataError> {
     let mut columns: Vec<Vec<Values>> = names.iter().map(|_| Vec::new()).collect();
     for table in tables {
         columns.iter_mut().zip(table.columns).for_each(|(parts, column)| parts.push(column.values));
+        reading.add(table.reading);
     }
     let columns = names.into_iter().zip(columns);
     let columns = columns.map(|(name, parts)| Column { name, values: join_values(parts) }).collect();
-    Ok(Table { name, columns, rows, header })
+    Ok(Table { name, columns, rows, header, reading })
 }
 
 /// The parts of a column below each other; numbers become labels where a part is text.
@@ -232,18 +234,24 @@ pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataE
 
 /// The bytes as text without a byte order mark.
 pub(super) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
-    if bytes.iter().take(8192).any(|byte| *byte == 0) {
-        return Err(DataError::Unsupported {
-            file: name.to_owned(),
-            what: "binary data, not a table of text".to_owned(),
-            next: "tables are read from delimited text (.csv, .tsv, .txt), Parquet, Arrow, .npy and .npz".to_owned(),
-        });
-    }
+    refuse_binary(name, bytes, || 0)?;
     let text = std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
         file: name.to_owned(),
         line: rows::line_at(&bytes[..error.valid_up_to()]),
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// Text holds no byte of zeros; `lines_before` counts the lines in front of these bytes.
+pub(super) fn refuse_binary(name: &str, bytes: &[u8], lines_before: impl Fn() -> usize) -> Result<(), DataError> {
+    let Some(zero) = bytes.iter().position(|byte| *byte == 0) else { return Ok(()) };
+    let line = lines_before() + rows::line_at(&bytes[..zero]);
+    Err(DataError::Unsupported {
+        file: name.to_owned(),
+        what: format!("binary data, not a table of text: a byte of zeros in line {line}"),
+        next: "remove it; tables are read from delimited text (.csv, .tsv, .txt), Parquet, Arrow, .npy and .npz"
+            .to_owned(),
+    })
 }
 
 /// Runs a decoder of another crate. Those of `parquet` and `arrow-ipc` panic on some damaged files, which the tests have:
@@ -263,7 +271,7 @@ pub(super) fn guarded<T>(
 }
 
 /// `make` of 0, 1, … on all cores; the first error in that order.
-pub(super) fn parallel<T: Send>(
+pub(crate) fn parallel<T: Send>(
     count: usize,
     make: impl Fn(usize) -> Result<T, DataError> + Sync,
 ) -> Result<Vec<T>, DataError> {

@@ -15,6 +15,7 @@ pub(super) fn for_each_row<B>(
         Delimiter::Comma => quoted_rows(text, b',', visit),
         Delimiter::Semicolon => quoted_rows(text, b';', visit),
         Delimiter::Tab => quoted_rows(text, b'\t', visit),
+        Delimiter::Pipe => quoted_rows(text, b'|', visit),
         Delimiter::Spaces => blank_rows(text, visit),
     }
 }
@@ -137,6 +138,7 @@ impl Records {
             Delimiter::Comma => Some(b','),
             Delimiter::Semicolon => Some(b';'),
             Delimiter::Tab => Some(b'\t'),
+            Delimiter::Pipe => Some(b'|'),
             // Quoted cells end with their line.
             Delimiter::Spaces => None,
         };

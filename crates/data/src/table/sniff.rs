@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
 use super::rows::for_each_row;
+use super::writing::{Leaning, Ways, Writing};
 use super::{Delimiter, MAX_COLUMNS, ReadOptions};
+use crate::suggest;
 
 /// Rows looked at before deciding.
 const SAMPLE: usize = 1000;
@@ -13,7 +15,7 @@ const SAMPLE: usize = 1000;
 const NUMERIC_TENTHS: usize = 9;
 
 /// How to read the text.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Layout {
     pub delimiter: Delimiter,
     /// Bytes of comment lines to skip at the start.
@@ -21,8 +23,10 @@ pub(super) struct Layout {
     /// Cells per row.
     pub width: usize,
     pub header: bool,
-    /// Per column: it looks numeric so far.
-    pub numeric: Vec<bool>,
+    /// Why the first row was taken as it was, where that is not plain to see.
+    pub header_note: Option<String>,
+    /// Per column: the cells of the first rows.
+    pub tallies: Vec<Tally>,
 }
 
 /// Looks at the first rows; `None` when there are none.
@@ -34,39 +38,63 @@ pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) 
         return None;
     }
     let width = sample.usual_width();
-    let header = options.header.unwrap_or_else(|| sample.has_header(&options.expect_columns));
-    let numeric = (0..width).map(|at| sample.columns.get(at).is_some_and(|c| c.below.numeric())).collect();
-    Some(Layout { delimiter, skip, width, header, numeric })
+    let (header, header_note) = match options.header {
+        Some(told) => (told, None),
+        None => sample.find_header(&options.expect_columns, delimiter),
+    };
+    let tallies = (0..width).map(|at| sample.columns.get(at).map_or(Tally::default(), |c| c.below)).collect();
+    Some(Layout { delimiter, skip, width, header, header_note, tallies })
 }
 
 /// Numbers against other cells, missing ones aside.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Tally {
+    /// Plain ones.
     pub numbers: usize,
     pub others: usize,
+    /// The others that are numbers all the same.
+    pub ways: Ways,
 }
 
 impl Tally {
-    /// Nine in ten cells are numbers, or all but a single stray one.
+    /// Nine in ten cells are plain numbers, or all but a single stray one.
     pub(super) fn numeric(self) -> bool {
-        let total = self.numbers + self.others;
-        let most = self.numbers * 10 >= total * NUMERIC_TENTHS;
-        let stray = self.others == 1 && self.numbers >= 2;
-        self.numbers > 0 && (most || stray)
+        mostly(self.numbers, self.others)
+    }
+
+    /// The same of numbers written as some of the cells are.
+    pub(super) fn written(self, delimiter: Delimiter, expected: Option<Writing>, leans: Leaning) -> Option<Writing> {
+        let (writing, cells) = self.ways.best(self.numbers, delimiter, expected, leans)?;
+        mostly(self.numbers + cells, self.others - cells).then_some(writing)
+    }
+
+    /// Numeric, however it is written.
+    fn reads_as_numbers(self, delimiter: Delimiter) -> bool {
+        self.numeric() || self.written(delimiter, None, Leaning::default()).is_some()
     }
 
     pub(super) fn add(&mut self, other: Tally) {
         self.numbers += other.numbers;
         self.others += other.others;
+        self.ways.add(other.ways);
     }
 
     pub(super) fn count(&mut self, cell: Cell) {
         match cell {
             Cell::Missing => {}
             Cell::Number(_) => self.numbers += 1,
-            Cell::Text(_) => self.others += 1,
+            Cell::Text(cell) => {
+                self.others += 1;
+                self.ways.count(cell);
+            }
         }
     }
+}
+
+fn mostly(numbers: usize, others: usize) -> bool {
+    let most = numbers * 10 >= (numbers + others) * NUMERIC_TENTHS;
+    let stray = others == 1 && numbers >= 2;
+    numbers > 0 && (most || stray)
 }
 
 /// What the first rows hold.
@@ -86,6 +114,8 @@ struct ColumnSample {
     below: Tally,
     /// The first row's cell occurs again below.
     recurs: bool,
+    /// The smallest and the largest plain number below.
+    range: Option<(f64, f64)>,
 }
 
 impl Sample {
@@ -111,7 +141,12 @@ impl Sample {
             match self.rows {
                 0 => column.first.count(missing.classify(cell)),
                 _ => {
-                    column.below.count(missing.classify(cell));
+                    let value = missing.classify(cell);
+                    column.below.count(value);
+                    if let Cell::Number(number) = value {
+                        let (least, most) = column.range.unwrap_or((number, number));
+                        column.range = Some((least.min(number), most.max(number)));
+                    }
                     column.recurs |= self.first.get(at).is_some_and(|first| first == cell);
                 }
             }
@@ -131,19 +166,70 @@ impl Sample {
             .map_or(first, |(width, _)| *width)
     }
 
-    fn has_header(&self, expected: &[String]) -> bool {
+    /// Whether the first row holds names, and what to say of it.
+    fn find_header(&self, expected: &[String], delimiter: Delimiter) -> (bool, Option<String>) {
+        let note = |as_what: &str, why: &str, other: &str| {
+            let cells = suggest::list(self.first.iter().map(String::as_str), 5);
+            Some(format!("the first row ({cells}) is taken as {as_what}: {why}; --header {other} says otherwise"))
+        };
+        if self.has_header(expected, delimiter) {
+            return (true, None);
+        }
+        if self.counts_up() {
+            return (true, note("the header", "its numbers count up and are unlike those below", "false"));
+        }
+        match self.stands_apart() {
+            true => (false, note("data", "it holds numbers, though unlike those below", "true")),
+            false => (false, None),
+        }
+    }
+
+    /// The first cells of the columns of plain numbers, if those are whole, each beside the range of the numbers below.
+    fn whole_firsts(&self) -> Option<Vec<(f64, (f64, f64))>> {
+        let numeric = self.columns.iter().zip(&self.first).filter(|(column, _)| column.below.numeric());
+        let whole = |cell: &String| cell.parse().ok().filter(|number: &f64| number.fract() == 0.0);
+        numeric.map(|(column, cell)| Some((whole(cell)?, column.range?))).collect()
+    }
+
+    /// The first row numbers the columns: years one after the other, or 0, 1, 2 … as tables without names are saved;
+    /// in no column one that occurs below.
+    fn counts_up(&self) -> bool {
+        let Some(firsts) = self.whole_firsts().filter(|firsts| firsts.len() >= 2 && self.rows > 2) else {
+            return false;
+        };
+        let rising = firsts.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1.0);
+        let years = firsts.iter().all(|(number, (least, most))| {
+            let year = |number: f64| (1900.0..=2100.0).contains(&number);
+            year(*number) && !(year(*least) && year(*most))
+        });
+        let places = firsts.len() == self.first.len() && firsts.len() >= 3 && firsts[0].0 == 0.0;
+        let anew = self.columns.iter().all(|column| !column.recurs);
+        rising && anew && (years || places)
+    }
+
+    /// All numbers of the first row are whole ones, far from those below.
+    fn stands_apart(&self) -> bool {
+        let apart = |(number, (least, most)): &(f64, (f64, f64))| {
+            let width = most - least;
+            *number < least - width || *number > most + width
+        };
+        self.rows > 3 && self.whole_firsts().is_some_and(|firsts| firsts.len() >= 2 && firsts.iter().all(apart))
+    }
+
+    fn has_header(&self, expected: &[String], delimiter: Delimiter) -> bool {
+        let is_number = |c: &ColumnSample| c.first.reads_as_numbers(delimiter);
         let known = expected.iter().filter(|n| self.first.contains(n)).count();
         if known > 0 && known * 2 >= expected.len() {
             return true;
         }
         if self.rows == 1 {
-            return self.columns.iter().all(|c| c.first.numbers == 0);
+            return !self.columns.iter().any(is_number);
         }
-        let numeric: Vec<_> = self.columns.iter().filter(|c| c.below.numeric()).collect();
+        let numeric: Vec<_> = self.columns.iter().filter(|c| c.below.reads_as_numbers(delimiter)).collect();
         if !numeric.is_empty() {
             // Words above numbers. A name may look like a number, such as a year: most do not.
-            let words = numeric.iter().filter(|c| c.first.others > 0).count();
-            let numbers = numeric.iter().filter(|c| c.first.numbers > 0).count();
+            let numbers = numeric.iter().filter(|c| is_number(c)).count();
+            let words = numeric.iter().filter(|c| c.first.others > 0 && !is_number(c)).count();
             return words > numbers;
         }
         // All text: names are distinct, not empty, and do not come back below.
@@ -152,7 +238,7 @@ impl Sample {
         names.dedup();
         names.len() == self.first.len()
             && self.first.iter().all(|name| !name.is_empty())
-            && self.columns.iter().all(|c| !c.recurs && c.first.numbers == 0)
+            && self.columns.iter().all(|c| !c.recurs && !is_number(c))
     }
 }
 
@@ -160,7 +246,7 @@ impl Sample {
 fn find_delimiter(text: &str, missing: &MissingTokens) -> Delimiter {
     let scores = Delimiter::ALL.map(|delimiter| (delimiter, score(text, delimiter, missing)));
     let [(_, tab), .., (_, spaces)] = scores;
-    let best = scores[..3].iter().fold(None, |best: Option<&(_, Score)>, s| match best {
+    let best = scores[..4].iter().fold(None, |best: Option<&(_, Score)>, s| match best {
         Some(b) if b.1.share >= s.1.share => Some(b),
         _ => Some(s),
     });
@@ -234,6 +320,9 @@ mod tests {
             ("\"a\";\"b, c\"\n1;2\n", Delimiter::Semicolon),
             ("1,5;2\n1,7;3\n", Delimiter::Semicolon),
             ("a\tb c\n1\t2\n", Delimiter::Tab),
+            ("a|b\n1|2\n", Delimiter::Pipe),
+            ("id|name\n1|Roe, Jane\n2|Poe, Edgar\n", Delimiter::Pipe),
+            ("name,tags\nx,a|b\ny,c|d\n", Delimiter::Comma),
             (" 1  2\n3 4 \n", Delimiter::Spaces),
             ("1\t2\t3\n4\t\t5\t6\n7\t8\t9\n", Delimiter::Spaces),
             ("1 \t2 \t3\n4 \t5 \t6\n", Delimiter::Tab),
@@ -259,12 +348,29 @@ mod tests {
             ("year,1990,size\n1,2,3\n4,2,3\n", true),
             ("a,b\n", true),
             ("a,1\n", false),
+            ("name,2019,2020,2021\nn0,262,212,474\nn1,656,43,699\n", true),
+            ("2019,2020\n2021,2022\n2020,2019\n", false),
+            ("0,1,2\n5,7,9\n4,8,3.5\n", true),
+            ("1,2,3\n5,7,9\n4,8,3\n", false),
+            ("0,1\n5,7\n4,8\n", false),
+            ("0,1,2\n0,7,9\n4,8,3\n", false),
         ] {
             assert_eq!(layout(text).header, want, "{text:?}");
         }
         let options = ReadOptions { expect_columns: vec!["1990".into(), "1991".into()], ..Default::default() };
         let sniffed = sniff("1990,1991\n5,6\n", &options, &MissingTokens::new(&[]));
         assert!(sniffed.unwrap().header, "names a model knows");
+    }
+
+    #[test]
+    fn a_first_row_that_may_be_either_is_told() {
+        let note = |text: &str| layout(text).header_note.unwrap_or_default();
+        let told = note("name,2019,2020\nn0,262,212\nn1,656,43\n");
+        assert!(told.starts_with("the first row (name, 2019, 2020) is taken as the header: "), "{told}");
+        assert!(told.ends_with("--header false says otherwise"), "{told}");
+        let told = note("100,200\n1.5,2\n2.5,3\n3.5,7\n");
+        assert!(told.contains("is taken as data: ") && told.ends_with("--header true says otherwise"), "{told}");
+        assert_eq!(note("a,b\n1,2\n") + &note("1,2\n3,4\n2,1\n0,9\n"), "");
     }
 
     #[test]

@@ -133,6 +133,17 @@ fn expect_pictures(wishes: &Wishes) -> Result<(), TrainError> {
     if pictures { Ok(()) } else { Err(TrainError::Setting(message)) }
 }
 
+/// Refuses what has but one class, as a table's target of one value is refused.
+fn expect_classes(name: &str, what: &str, labels: &[String], next: &str) -> Result<(), TrainError> {
+    match labels {
+        [only] => {
+            let problem = format!("{name}: the only {what} is {only:?}, so there is nothing to learn; {next}");
+            Err(TrainError::Setting(problem))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Problem {
     /// Reads the source that was asked for, the embedded digits if none.
     pub fn read(wishes: &Wishes) -> Result<Problem, TrainError> {

@@ -8,7 +8,7 @@ use citius_data::picture::{Channels, Output, PictureSource, Pipeline, Transform}
 use citius_data::{SplitOptions, Splits};
 
 use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
-use super::{Problem, count, stem};
+use super::{Problem, count, expect_classes, stem};
 use crate::{Choice, TrainError, Wishes};
 
 /// Sides of the square that pictures become when nobody says otherwise.
@@ -21,6 +21,7 @@ impl Problem {
     pub(super) fn pictures(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
         let pictures = open_pictures(path)?;
         let (name, labels) = (pictures.name().to_owned(), pictures.labels().to_vec());
+        expect_classes(&name, "class", &labels, "add pictures of another class, a folder for each")?;
         let classes: Vec<u32> = (0..pictures.len()).map(|i| pictures.label(i) as u32).collect();
         let rows: Vec<u32> = (0..pictures.len() as u32).collect();
         let share = SplitOptions {

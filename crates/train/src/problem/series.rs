@@ -58,7 +58,9 @@ impl Problem {
             Choice::new("inputs", format!("{length} rows of {}", names(&scale.columns)), "standardised"),
             Choice::new("split", "training rows first, then validation, test rows last", "windows cross no border"),
         ];
-        choices.extend(windows.notes().iter().map(|note| Choice::new("note", note.as_str(), "")));
+        choices.extend(
+            table.reading.notes().iter().chain(windows.notes()).map(|note| Choice::new("note", note.as_str(), "")),
+        );
         if let Some(rmse) = last_value(&windows, &splits.test)? {
             let value = format!("rmse {rmse:.4} on the test rows");
             choices.push(Choice::new("baseline", value, "if the last value of a window stayed"));

@@ -8,6 +8,7 @@ use citius_data::table::open_blocks;
 use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 
 use super::rows::{RowsInput, SomeBlocks};
+use super::table::without_target;
 use super::{Input, Problem, count, read_options, stem};
 use crate::material::{Feed, Loaded};
 use crate::{Choice, Material, TrainError, Wishes};
@@ -16,6 +17,8 @@ use crate::{Choice, Material, TrainError, Wishes};
 const FITTED: usize = 100_000;
 /// Rows that are enough to judge by.
 const JUDGED: f64 = 20_000.0;
+/// Shares that are off by more than this are told.
+const FAR: f64 = 0.5;
 
 impl Problem {
     /// A table that is not read as a whole.
@@ -30,7 +33,8 @@ impl Problem {
             None => wished.task,
         };
         let prepare = PrepareOptions { task, missing: options.missing.clone(), ..wished };
-        let rows: Vec<u32> = (0..sample.rows as u32).collect();
+        let has_target = |row: &u32| !sample.columns[target].is_missing(*row as usize);
+        let rows: Vec<u32> = (0..sample.rows as u32).filter(has_target).collect();
         let preparation = Preparation::fit(&sample, target, &rows, &prepare)?;
         let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
         let size = format!("{}: {} rows, {} columns", blocks.name(), count(all), sample.columns.len());
@@ -38,8 +42,9 @@ impl Problem {
         choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
         choices.push(Choice::new("fitted", format!("on {} rows of blocks drawn at random", count(sample.rows)), ""));
         let input = Input::Table { preparation: Box::new(preparation.clone()) };
-        let stream: Arc<dyn Stream> = Arc::new(Encoded::new(blocks, preparation)?);
-        Problem::of_stream(stream, input, (1.0, 0.0), stem(path), choices, wishes)
+        let stream = Encoded::new(blocks, preparation)?;
+        choices.extend(without_target(stream.unlabelled() as usize, all));
+        Problem::of_stream(Arc::new(stream), input, (1.0, 0.0), stem(path), choices, wishes)
     }
 
     pub(super) fn stream(
@@ -73,11 +78,20 @@ impl Problem {
         // whole blocks are kept: a few of them, drawn at random
         let mut order = vec![0; count_of];
         Order::new(count_of as u32, wishes.seed.unwrap_or(0), u64::MAX).fill(0, &mut order);
-        let kept = |share: Option<f64>| {
-            let wanted = share.unwrap_or((JUDGED / rows as f64).min(0.1)) * count_of as f64;
-            (wanted.ceil() as usize).min(count_of / 3)
-        };
+        let wanted = |share: Option<f64>| share.unwrap_or((JUDGED / rows as f64).min(0.1)) * count_of as f64;
+        let kept = |share: Option<f64>| (wanted(share).ceil() as usize).min(count_of / 3);
         let (test, validation) = (kept(wishes.test), kept(wishes.validation));
+        let judged_share = (test + validation) as f64;
+        let wished_share = wanted(wishes.test) + wanted(wishes.validation);
+        if (judged_share / wished_share - 1.0).abs() > FAR {
+            let percent = |blocks: f64| 100.0 * blocks / count_of as f64;
+            let told = format!(
+                "{:.0}% of the rows are kept for judging, not {:.0}%: the file is read in {count_of} blocks, which stay whole",
+                percent(judged_share),
+                percent(wished_share)
+            );
+            choices.push(Choice::new("note", told, "save it in smaller blocks, or give it more --memory"));
+        }
         let part = |from: usize, to: usize| {
             let mut blocks: Vec<usize> = order[from..to].iter().map(|block| *block as usize).collect();
             blocks.sort_unstable();

@@ -39,7 +39,9 @@ impl Problem {
         let (splits, told) = split(&table, target, task, wishes)?;
         let wished = wishes.prepare.clone().unwrap_or_default();
         let prepare = PrepareOptions { task: task.or(wished.task), missing: options.missing.clone(), ..wished };
-        let preparation = Preparation::fit(&table, target, &splits.train, &prepare)?;
+        let has_target = |row: &u32| !table.columns[target].is_missing(*row as usize);
+        let learned: Vec<u32> = splits.train.iter().copied().filter(has_target).collect();
+        let preparation = Preparation::fit(&table, target, &learned, &prepare)?;
         let encode = |rows: &[u32]| -> Result<Option<Dataset>, TrainError> {
             let rows = preparation.labelled_rows(&table, rows)?;
             Ok(if rows.is_empty() { None } else { Some(preparation.encode(&table, &rows)?) })
@@ -51,6 +53,8 @@ impl Problem {
         let size = format!("{}: {} rows, {} columns", table.name, count(table.rows), table.columns.len());
         let mut choices = vec![Choice::new("data", size, "")];
         choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
+        let labelled = (0..table.rows as u32).filter(has_target).count();
+        choices.extend(without_target(table.rows - labelled, table.rows));
         let rows = |set: &Option<Dataset>| count(set.as_ref().map_or(0, |s| s.rows));
         let sets = format!("{} train, {} validation, {} test", count(train.rows), rows(&validation), rows(&test));
         choices.push(Choice::new("rows", sets, told));
@@ -66,6 +70,12 @@ impl Problem {
             choices,
         })
     }
+}
+
+/// Says that rows were left out, if any were.
+pub(super) fn without_target(rows: usize, of: usize) -> Option<Choice> {
+    let told = || format!("{} of {} rows have no target and are left out", count(rows), count(of));
+    (rows > 0).then(|| Choice::new("note", told(), ""))
 }
 
 /// Whether a table is to be read in blocks.

@@ -10,7 +10,7 @@ use citius_data::{Dataset, Source, Splits};
 use citius_nn::Network;
 
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
-use super::{Input, Problem, count, stem};
+use super::{Input, Problem, count, expect_classes, stem};
 use crate::material::{Feed, Loaded};
 use crate::{Choice, Device, Material, TrainError, Wishes};
 
@@ -24,6 +24,7 @@ pub(crate) const BATCH: usize = 64;
 impl Problem {
     pub(super) fn text(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
         let text = Arc::new(Text::open(path, Unit::Chars)?);
+        expect_classes(text.name(), "character", &text.vocabulary().labels(), "give a text of several")?;
         match &wishes.model {
             Some(Network::Gpt { .. }) => Problem::tokens(path, text, wishes),
             None if wishes.hidden.is_none() => Problem::tokens(path, text, wishes),
