@@ -100,6 +100,7 @@ mod tests {
             let mut deserializer = serde_json::Deserializer::from_str(text);
             name_or_table(&mut deserializer).map_err(|e| e.to_string())
         }
+        assert_eq!(read(r#"{"name": "bce", "pos_weight": null}"#), Ok(Loss::Bce { pos_weight: None }));
         assert_eq!(read(r#"{"name": "bce", "pos_weight": 3}"#), Ok(Loss::Bce { pos_weight: Some(vec![3.0]) }));
         let network = read::<crate::Network>(r#"{"hidden": [64], "name": "mlp"}"#).unwrap_err();
         assert!(network.contains("`hidden` beside `model`"), "{network}");

@@ -126,33 +126,36 @@ fn weights_fit(what: &str, of: &str, weights: &[f64], count: usize) -> Result<()
     }
 }
 
-/// `3` or `[1, 3]`.
+/// `3` or `[1, 3]`; nothing where it was left open.
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
     struct OneOrMore;
     impl<'de> Visitor<'de> for OneOrMore {
-        type Value = Vec<f64>;
+        type Value = Option<Vec<f64>>;
 
         fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
             f.write_str("a number, or a list of them")
         }
-        fn visit_f64<E: serde::de::Error>(self, one: f64) -> Result<Vec<f64>, E> {
-            Ok(vec![one])
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
         }
-        fn visit_i64<E: serde::de::Error>(self, one: i64) -> Result<Vec<f64>, E> {
-            Ok(vec![one as f64])
+        fn visit_f64<E: serde::de::Error>(self, one: f64) -> Result<Self::Value, E> {
+            Ok(Some(vec![one]))
         }
-        fn visit_u64<E: serde::de::Error>(self, one: u64) -> Result<Vec<f64>, E> {
-            Ok(vec![one as f64])
+        fn visit_i64<E: serde::de::Error>(self, one: i64) -> Result<Self::Value, E> {
+            Ok(Some(vec![one as f64]))
         }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<f64>, A::Error> {
+        fn visit_u64<E: serde::de::Error>(self, one: u64) -> Result<Self::Value, E> {
+            Ok(Some(vec![one as f64]))
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
             let mut all = Vec::new();
             while let Some(next) = list.next_element()? {
                 all.push(next);
             }
-            Ok(all)
+            Ok(Some(all))
         }
     }
-    deserializer.deserialize_any(OneOrMore).map(Some)
+    deserializer.deserialize_any(OneOrMore)
 }
 
 /// What becomes of the terms of a loss.
