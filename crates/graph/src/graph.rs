@@ -398,9 +398,11 @@ impl Graph {
         let kept = inner.leaves.iter().find(|l| l.node == leaf.id() && l.kind != LeafKind::Input);
         let problem = match kept {
             None => Some("only a parameter or a state can be assigned".to_string()),
-            Some(l) if inner.updates.iter().any(|u| u.0 == leaf.id()) => {
-                Some(format!("\"{}\" is assigned twice in one step", l.name))
-            }
+            Some(l) if inner.updates.iter().any(|u| u.0 == leaf.id()) => Some(format!(
+                "\"{}\" is assigned twice in one step; a layer that is used twice and keeps count, such as \
+                     batch norm, wants both inputs at once: concatenate them",
+                l.name
+            )),
             Some(_) => None,
         };
         match problem {

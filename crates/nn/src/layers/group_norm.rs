@@ -46,6 +46,10 @@ impl Module for GroupNorm {
             g.report(&self.describe(), format!("input is {}, must be [n,{channels},…]", x.shape()));
             return x.clone();
         }
+        if channels == groups && dims.iter().enumerate().all(|(axis, d)| axis == 1 || *d == 1) {
+            g.report(&self.describe(), format!("input is {}: one value per group has no variance", x.shape()));
+            return x.clone();
+        }
         // [n,c,h,w] as [n,h,w,c] as [n,h·w,groups,c/groups]
         let (there, back) = channels_last(dims.len());
         let last = x.transpose(&there);
@@ -78,6 +82,7 @@ mod tests {
             g.check().unwrap_err().to_string()
         };
         assert!(message(4, &[2, 6, 3]).contains("4 groups do not divide 6 channels"));
+        assert!(message(6, &[1, 6]).contains("one value per group has no variance"));
         assert!(message(0, &[2, 6, 3]).contains("0 groups"));
         let wrong = message(2, &[2, 5, 3]);
         assert!(wrong.contains("input is [2,5,3], must be [n,6,…]") && wrong.contains("group_norm.rs"), "{wrong}");

@@ -56,8 +56,15 @@ impl Module for Pool {
         let _layer = g.scope(self.describe());
         let (dims, [h, w]) = (x.dims(), self.size);
         let too_far = (0..2).any(|side| 2 * self.padding[side] > self.size[side]);
-        if dims.len() != 4 || self.stride.contains(&0) || h * w == 0 || too_far {
-            let problem = format!("input is {}, must be [n,c,h,w]; padding at most half of the window", x.shape());
+        let wrong = match () {
+            _ if dims.len() != 4 => Some(format!("input is {}, must be [n,c,h,w]", x.shape())),
+            _ if self.stride.contains(&0) || h * w == 0 => {
+                Some(format!("a window of {h}×{w}, {:?} apart: both must be at least 1", self.stride))
+            }
+            _ if too_far => Some(format!("padding of {:?} for a window of {h}×{w}: at most half of it", self.padding)),
+            _ => None,
+        };
+        if let Some(problem) = wrong {
             g.report(&self.describe(), problem);
             return x.clone();
         }
