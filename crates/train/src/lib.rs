@@ -20,6 +20,7 @@
 //! run.rs         the run itself: fit, refit, judge, save; log.rs: and what is heard of it
 //! pretrained.rs  weights of another program, by name
 //! predictor.rs   outputs of a model in large batches
+//! predictions.rs answers of a model, and what each is about
 //! writer.rs      a text that a model goes on with
 //! metrics.rs     how good they are
 //! events.rs      what happens, for whoever listens

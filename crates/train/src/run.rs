@@ -383,13 +383,19 @@ mod tests {
     use super::*;
     use crate::{Device, Silent, Unwatched, Wishes};
 
+    /// A small table.
+    fn points(folder: &Path) -> PathBuf {
+        let source = folder.join("points.csv");
+        let rows = (0..120).map(|i| format!("{},{},{}\n", i % 7, i % 11, (i % 7) * 2 - i % 11));
+        fs::write(&source, format!("a,b,y\n{}", rows.collect::<String>())).unwrap();
+        source
+    }
+
     /// The last checkpoint stays as it is, one message says what happened, and the run can be taken up from there.
     #[test]
     fn a_gpu_that_fails_in_mid_run() {
         let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("points.csv");
-        let rows = (0..120).map(|i| format!("{},{},{}\n", i % 7, i % 11, (i % 7) * 2 - i % 11));
-        fs::write(&source, format!("a,b,y\n{}", rows.collect::<String>())).unwrap();
+        let source = points(folder.path());
         let wishes = Wishes {
             source: Some(source),
             epochs: Some(6),
@@ -445,9 +451,7 @@ mod tests {
     #[test]
     fn a_model_is_not_replaced_by_one_that_diverged() {
         let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("points.csv");
-        let rows = (0..60).map(|i| format!("{},{}\n", i % 7, (i % 7) * 2 + i % 3));
-        fs::write(&source, format!("a,y\n{}", rows.collect::<String>())).unwrap();
+        let source = points(folder.path());
         let out = folder.path().join("out");
         let run = |lr: Option<f64>| {
             let wishes = Wishes { source: Some(source.clone()), epochs: Some(3), lr, ..Wishes::default() };
@@ -476,9 +480,7 @@ mod tests {
     #[test]
     fn progress_is_told_however_short_the_epochs() {
         let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("points.csv");
-        let rows = (0..60).map(|i| format!("{},{}\n", i % 7, (i % 7) * 2 + i % 3));
-        fs::write(&source, format!("a,y\n{}", rows.collect::<String>())).unwrap();
+        let source = points(folder.path());
         let wishes = Wishes {
             source: Some(source),
             epochs: Some(200_000),

@@ -167,8 +167,7 @@ impl Settings {
         if self.hidden.contains(&0) {
             return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
         }
-        let steps = self.updates(data.rows, self.epochs) * self.accumulate;
-        if steps == 0 {
+        if self.updates(data.rows, self.epochs) == 0 {
             let all = data.rows.div_ceil(self.batch_size).saturating_mul(self.epochs);
             let accumulate = self.accumulate;
             return wrong(format!(

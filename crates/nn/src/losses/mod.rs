@@ -9,7 +9,6 @@ mod mse;
 mod nll;
 
 use citius_graph::{DType, Graph, Tensor};
-use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use bce::bce_with_logits;
@@ -78,12 +77,13 @@ impl Loss {
             Loss::CrossEntropy { class_weights: Some(weights), .. } => {
                 weights_fit("class_weights", "classes", weights, outputs)
             }
-            Loss::Bce { pos_weight: Some(weights) } if weights.len() != 1 => {
-                weights_fit("pos_weight", "outputs", weights, outputs)
+            // one number is for all outputs
+            Loss::Bce { pos_weight: Some(weights) } => {
+                weights_fit("pos_weight", "outputs", weights, if weights.len() == 1 { 1 } else { outputs })
             }
-            Loss::Bce { pos_weight: Some(weights) } => weights_fit("pos_weight", "outputs", weights, 1),
-            Loss::Mse | Loss::Mae | Loss::Nll => Ok(()),
-            Loss::Huber { .. } | Loss::CrossEntropy { .. } | Loss::Bce { .. } => Ok(()),
+            Loss::Mse | Loss::Mae | Loss::Nll | Loss::Huber { .. } | Loss::CrossEntropy { .. } | Loss::Bce { .. } => {
+                Ok(())
+            }
         }
     }
 
@@ -128,34 +128,16 @@ fn weights_fit(what: &str, of: &str, weights: &[f64], count: usize) -> Result<()
 
 /// `3` or `[1, 3]`; nothing where it was left open.
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
-    struct OneOrMore;
-    impl<'de> Visitor<'de> for OneOrMore {
-        type Value = Option<Vec<f64>>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-            f.write_str("a number, or a list of them")
-        }
-        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-        fn visit_f64<E: serde::de::Error>(self, one: f64) -> Result<Self::Value, E> {
-            Ok(Some(vec![one]))
-        }
-        fn visit_i64<E: serde::de::Error>(self, one: i64) -> Result<Self::Value, E> {
-            Ok(Some(vec![one as f64]))
-        }
-        fn visit_u64<E: serde::de::Error>(self, one: u64) -> Result<Self::Value, E> {
-            Ok(Some(vec![one as f64]))
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::new();
-            while let Some(next) = list.next_element()? {
-                all.push(next);
-            }
-            Ok(Some(all))
-        }
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "write a number, or a list of them")]
+    enum OneOrMore {
+        One(f64),
+        More(Vec<f64>),
     }
-    deserializer.deserialize_any(OneOrMore)
+    Ok(Option::deserialize(deserializer)?.map(|given| match given {
+        OneOrMore::One(one) => vec![one],
+        OneOrMore::More(more) => more,
+    }))
 }
 
 /// What becomes of the terms of a loss.
