@@ -39,8 +39,6 @@ pub struct Fit<'a> {
     /// Between two epochs, its memory is at home.
     engine: Engine,
     predictor: Predictor,
-    /// Room for the row numbers of a batch.
-    rows: Vec<u32>,
     /// Brings the batches, unless they are gathered.
     loader: Option<Loader>,
     /// After the last whole epoch.
@@ -113,14 +111,14 @@ impl<'a> Fit<'a> {
         let good = Weights::of(engine.memory(), predictor.stored());
         let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
         let progress = Progress { plateau, ..Progress::default() };
-        let rows = vec![0; settings.batch_size.min(data.train.rows())];
+        let batch = settings.batch_size.min(data.train.rows());
         let loader = match data.train {
             Material::Resident(_) => None,
-            Material::Loaded(loaded) => Some(loaded.loader(rows.len(), settings.seed, 0, 0)?),
+            Material::Loaded(loaded) => Some(loaded.loader(batch, settings.seed, 0, 0)?),
         };
         let around = Around { preparing: began.elapsed().as_secs_f64(), ..Around::default() };
         let (best, said) = (None, Instant::now());
-        Ok(Fit { settings, data, epochs, steps, engine, predictor, rows, loader, good, best, progress, around, said })
+        Ok(Fit { settings, data, epochs, steps, engine, predictor, loader, good, best, progress, around, said })
     }
 
     /// Takes over the weights of another training.
@@ -216,12 +214,9 @@ impl<'a> Fit<'a> {
                 let step = self.progress.step;
                 let batches = match &mut self.loader {
                     Some(loader) => Bringer::Loader(Filler(loader)),
-                    None => Bringer::Order {
-                        order: &order,
-                        drawn: &mut self.rows[..*size],
-                        first: epoch_start + before.0,
-                        start: before.1,
-                    },
+                    None => {
+                        Bringer::Order { order: &order, batch: *size, first: epoch_start + before.0, start: before.1 }
+                    }
                 };
                 let mut walk = Walk {
                     batches,

@@ -139,7 +139,7 @@ struct Feeder {
 }
 
 enum Bringer {
-    Order { order: Box<Order>, epoch: u64, drawn: Vec<u32> },
+    Order { order: Box<Order>, epoch: u64, batch: usize },
     Loader(Box<Own>),
     Nobody,
 }
@@ -179,11 +179,9 @@ impl<'a> Rig<'a> {
         let engine = plan.map(|plan| Engine::new(vec![plan], settings.seed, &inputs, machine)).transpose()?;
         let bringer = match (supply, material) {
             (Supply::Bound, _) => Bringer::Nobody,
-            (_, Material::Resident(_)) => Bringer::Order {
-                order: Box::new(Order::new(form.rows as u32, settings.seed, 0)),
-                epoch: 0,
-                drawn: vec![0; batch],
-            },
+            (_, Material::Resident(_)) => {
+                Bringer::Order { order: Box::new(Order::new(form.rows as u32, settings.seed, 0)), epoch: 0, batch }
+            }
             (_, Material::Loaded(loaded)) => {
                 let workers = workers.or(loaded.options.workers);
                 let loader = |prefetch: usize| {
@@ -347,7 +345,7 @@ fn gather_alone(form: &Form, batch: usize) -> Result<Plan, TrainError> {
 impl Driver for Feeder {
     fn feed(&mut self, step: u64, slots: &mut Slots) {
         match &mut self.bringer {
-            Bringer::Order { order, epoch, drawn } => {
+            Bringer::Order { order, epoch, batch } => {
                 if self.cached && self.fed {
                     return;
                 }
@@ -356,8 +354,7 @@ impl Driver for Feeder {
                     *epoch = step / self.steps;
                     **order = Order::new(self.rows, self.seed, *epoch);
                 }
-                order.fill((step % self.steps) as u32 * drawn.len() as u32, drawn);
-                slot.iter_mut().zip(drawn).for_each(|(to, from)| *to = *from as i32);
+                order.draw((step % self.steps) as u32 * *batch as u32, slot);
                 self.fed = true;
             }
             Bringer::Loader(loader) if !(self.cached && self.fed) => Filler(&mut loader.0).look_ahead(slots),
@@ -367,8 +364,8 @@ impl Driver for Feeder {
 
     fn rows(&self, input: &str, step: u64) -> Option<RowOrder> {
         match &self.bringer {
-            Bringer::Order { order, drawn, .. } if input == "rows" => {
-                Some(row_order(order, (step % self.steps) * drawn.len() as u64))
+            Bringer::Order { order, batch, .. } if input == "rows" => {
+                Some(row_order(order, (step % self.steps) * *batch as u64))
             }
             _ => None,
         }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use citius_cpu::{Batch, Driver, Flow, Outputs, Plain, RowOrder, Slots, widest};
+use citius_cpu::{Batch, Driver, Flow, Outputs, RowOrder, Slots};
 use citius_data::{DataError, Order};
 
 use crate::events::{Event, Listener};
@@ -30,11 +30,10 @@ pub(crate) struct Walk<'a, 'b> {
 
 /// Who brings the batches.
 pub(crate) enum Bringer<'a> {
-    /// The step gathers rows by number. `drawn`: room for a batch of numbers; `first`: the step that begins at position `start` of
-    /// the order.
+    /// The step gathers rows by number. `first`: the step that begins at position `start` of the order.
     Order {
         order: &'a Order,
-        drawn: &'a mut [u32],
+        batch: usize,
         first: u64,
         start: u64,
     },
@@ -79,10 +78,9 @@ impl View<'_> {
 impl Driver for Walk<'_, '_> {
     fn feed(&mut self, step: u64, slots: &mut Slots) {
         match &mut self.batches {
-            Bringer::Order { order, drawn, first, start } => {
-                let Some(slot) = slots.i32("rows") else { return };
-                let position = *start + (step - *first) * drawn.len() as u64;
-                widest(Draw { order, position: position as u32, rows: drawn, slot });
+            Bringer::Order { order, batch, first, start } => {
+                let Some(rows) = slots.i32("rows") else { return };
+                order.draw((*start + (step - *first) * *batch as u64) as u32, rows);
             }
             Bringer::Loader(filler) => filler.look_ahead(slots),
         }
@@ -90,8 +88,8 @@ impl Driver for Walk<'_, '_> {
 
     fn rows(&self, input: &str, step: u64) -> Option<RowOrder> {
         match &self.batches {
-            Bringer::Order { order, drawn, first, start } if input == "rows" => {
-                Some(row_order(order, *start + (step - *first) * drawn.len() as u64))
+            Bringer::Order { order, batch, first, start } if input == "rows" => {
+                Some(row_order(order, *start + (step - *first) * *batch as u64))
             }
             _ => None,
         }
@@ -159,24 +157,6 @@ impl Walk<'_, '_> {
             steps: self.view.steps,
             loss: p.loss_sum / p.loss_rows.max(1) as f64,
         });
-    }
-}
-
-/// The rows of a batch.
-struct Draw<'a> {
-    order: &'a Order,
-    position: u32,
-    rows: &'a mut [u32],
-    slot: &'a mut [i32],
-}
-
-impl Plain for Draw<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        self.order.fill(self.position, self.rows);
-        self.slot.iter_mut().zip(self.rows).for_each(|(to, from)| *to = *from as i32);
     }
 }
 

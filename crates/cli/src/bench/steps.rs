@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use citius_cpu::{
-    Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, Plain, RowOrder, Slots, Times, Timing, has_halves,
-    widest,
+    Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, RowOrder, Slots, Times, Timing, has_halves,
 };
 use citius_cuda::Precision;
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
@@ -265,7 +264,7 @@ impl Trainer {
         while left > 0 {
             let first = self.taken;
             let order = Box::new(Order::new(self.rows as u32, SEED, self.epochs));
-            let batches = Batches::Drawn { order, first, batch: self.batch, drawn: vec![0; self.batch] };
+            let batches = Batches::Drawn { order, first, batch: self.batch };
             let mut feeder = Feeder { batches, loss, last_loss: 0.0, trouble: None };
             let some = left.min(per_epoch);
             self.engine.run(0, inputs, first, some, &mut feeder).map_err(|e| e.to_string())?;
@@ -283,7 +282,7 @@ impl Trainer {
             Some(loader) => Batches::Loaded(Filler(loader)),
             None => {
                 let order = Box::new(Order::new(self.rows as u32, SEED, self.epochs));
-                Batches::Drawn { order, first, batch: self.batch, drawn: vec![0; self.batch] }
+                Batches::Drawn { order, first, batch: self.batch }
             }
         };
         let mut feeder = Feeder { batches, loss, last_loss: 0.0, trouble: None };
@@ -317,26 +316,25 @@ struct Feeder<'a> {
 
 enum Batches<'a> {
     /// Row numbers, drawn from the epoch's order, whose first step has the number `first`.
-    Drawn { order: Box<Order>, first: u64, batch: usize, drawn: Vec<u32> },
+    Drawn { order: Box<Order>, first: u64, batch: usize },
     /// The rows themselves.
     Loaded(Filler<'a>),
 }
 
 impl Driver for Feeder<'_> {
     fn feed(&mut self, step: u64, slots: &mut Slots) {
-        let (order, first, batch, drawn) = match &mut self.batches {
-            Batches::Drawn { order, first, batch, drawn } => (order, first, batch, drawn),
-            Batches::Loaded(filler) => return filler.look_ahead(slots),
-        };
-        let Some(rows) = slots.i32("rows") else { return };
-        let drawn = &mut drawn[..rows.len()];
-        widest(Draw { order, start: (step - *first) as u32 * *batch as u32, rows: drawn });
-        rows.iter_mut().zip(drawn).for_each(|(row, drawn)| *row = *drawn as i32);
+        match &mut self.batches {
+            Batches::Drawn { order, first, batch } => {
+                let Some(rows) = slots.i32("rows") else { return };
+                order.draw((step - *first) as u32 * *batch as u32, rows);
+            }
+            Batches::Loaded(filler) => filler.look_ahead(slots),
+        }
     }
 
     fn rows(&self, input: &str, step: u64) -> Option<RowOrder> {
         match &self.batches {
-            Batches::Drawn { order, first, batch, .. } if input == "rows" => {
+            Batches::Drawn { order, first, batch } if input == "rows" => {
                 Some(row_order(order, (step - first) * *batch as u64))
             }
             _ => None,
@@ -361,20 +359,6 @@ impl Driver for Feeder<'_> {
     fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
         self.last_loss = outputs.scalar(self.loss);
         Flow::Continue
-    }
-}
-
-struct Draw<'a> {
-    order: &'a Order,
-    start: u32,
-    rows: &'a mut [u32],
-}
-
-impl Plain for Draw<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        self.order.fill(self.start, self.rows);
     }
 }
 

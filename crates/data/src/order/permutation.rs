@@ -69,6 +69,11 @@ impl Order {
         row[0]
     }
 
+    /// [`Order::fill`] with the widest vectors of the machine, as the numbers that a step takes.
+    pub fn draw(&self, start: u32, out: &mut [i32]) {
+        pulp::Arch::new().dispatch(Draw { order: self, start, rows: bytemuck::cast_slice_mut(out) });
+    }
+
     /// The rows at positions `start..start + out.len()`; positions beyond the end start over.
     #[inline(always)]
     pub fn fill(&self, start: u32, out: &mut [u32]) {
@@ -136,6 +141,22 @@ impl Order {
             lo ^= keys.low.hash(hi) >> 16 >> (16 - self.low_bits); // the top low_bits ≤ 16 bits
         }
         hi << self.low_bits | lo
+    }
+}
+
+/// Compiled for each kind of processor, so all it calls has to be inlined; a closure would not be.
+struct Draw<'a> {
+    order: &'a Order,
+    start: u32,
+    rows: &'a mut [u32],
+}
+
+impl pulp::NullaryFnOnce for Draw<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.order.fill(self.start, self.rows);
     }
 }
 
