@@ -15,6 +15,8 @@ use crate::widest::{Plain, widest};
 const UNIT_ELEMENTS: usize = 2048;
 /// The same for rows of dear elements (exponentials): their FLOPs.
 const UNIT_FLOPS: usize = 6000;
+/// Short rows that are folded and used again are computed so many at a time (`x86/short_rows.rs`).
+const BLOCK_ROWS: usize = 16;
 /// Columns per unit when columns are folded.
 const UNIT_COLUMNS: usize = 64;
 
@@ -144,6 +146,8 @@ impl Cut {
             Nest::Rows => {
                 let flops = work.cols * work.program.flops();
                 let per_unit = (UNIT_ELEMENTS / work.cols.max(1)).min(UNIT_FLOPS / flops.max(1)).max(1);
+                let in_blocks = work.program.instrs.iter().any(|i| matches!(i, Instr::FoldRow(..)));
+                let per_unit = if in_blocks { per_unit.next_multiple_of(BLOCK_ROWS) } else { per_unit };
                 Cut::Rows { per_unit, units: work.rows.div_ceil(per_unit).max(1) }
             }
         }

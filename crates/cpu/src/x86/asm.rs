@@ -322,6 +322,38 @@ impl Asm {
         }
     }
 
+    /// Registers 0–15 are lines of a block, the first `lines` of them; afterwards the first `wanted` are its columns. Overwrites 0–31.
+    pub fn turn_sixteen(&mut self, lines: usize, wanted: usize) {
+        let mut shuffle = |o: Op, to: usize, a: usize, b: usize, order: Option<u8>| {
+            self.evex(o, to as u8, a as u8, Rm::Zmm(b as u8), 0, false, order);
+        };
+        // pairs of values, then pairs of pairs, within blocks of four lanes
+        for i in (0..lines).step_by(2) {
+            shuffle(INTERLEAVE_LOW, 16 + i, i, i + 1, None);
+            shuffle(INTERLEAVE_HIGH, 17 + i, i, i + 1, None);
+        }
+        for i in (0..lines).step_by(4) {
+            for (half, n) in [(0, 16 + i), (2, 17 + i)] {
+                shuffle(SHUFFLE_PAIRS, i + half, n, n + 2, Some(0x44));
+                shuffle(SHUFFLE_PAIRS, i + half + 1, n, n + 2, Some(0xEE));
+            }
+        }
+        // block k of register 4q + j holds column 4k + j of lines 4q..4q+4: blocks change places
+        for j in 0..4 {
+            for (n, order) in [(0, 0x88), (1, 0xDD)] {
+                // columns j and 8 + j, or 4 + j and 12 + j
+                if 4 * n + j < wanted {
+                    shuffle(SHUFFLE_BLOCKS, 16 + 4 * n + j, j, 4 + j, Some(order));
+                    shuffle(SHUFFLE_BLOCKS, 24 + 4 * n + j, 8 + j, 12 + j, Some(order));
+                }
+            }
+        }
+        for column in 0..wanted {
+            let (n, order) = (16 + column % 8, if column < 8 { 0x88 } else { 0xDD });
+            shuffle(SHUFFLE_BLOCKS, column, n, n + 8, Some(order));
+        }
+    }
+
     /// `r = r combined with x`, in the lanes of mask `k` when it is not 0. In a maximum, not-a-number wins: the hardware's gives
     /// the second source when either is one, so only one that is already in `r` needs care. Uses mask [`SCRATCH`].
     pub fn fold(&mut self, kind: FoldKind, r: u8, x: u8, k: u8) {

@@ -2,18 +2,23 @@
 //! current column, `r15` the last multiple of 16.
 
 use citius_graph::DType;
-use citius_plan::{Fold, FoldKind, Instr, Loop, Nest, SHORT_ROW, Var};
+use citius_plan::{Fold, FoldKind, Instr, Loop, MOST_OPERANDS, Nest, SHORT_ROW, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
 use super::code::Code;
 use super::program::{Emitter, Operands, OutOfRegisters, Registers};
+use super::short_rows::{self, ShortRows};
 
 type Entry = unsafe extern "sysv64" fn(table: *mut *mut u8, rows: usize, cols: usize);
 
 pub struct LoopKernel {
     entry: Entry,
     _code: Code,
+    /// Takes blocks of rows together, and leaves the last ones to `entry`.
+    short_rows: Option<ShortRows>,
+    /// From a row of each operand to the next, in bytes.
+    strides: Vec<usize>,
 }
 
 /// Operands beyond these keep their pointer in the table.
@@ -39,14 +44,32 @@ impl LoopKernel {
         let code = Code::new(&asm.finish())?;
         // SAFETY: the bytes at the entry are a complete function of this signature.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(code.entry(0)) };
-        Some(LoopKernel { entry, _code: code })
+        let strides = work.operands.iter().map(|o| o.row * o.dtype.bytes()).collect();
+        Some(LoopKernel { entry, _code: code, short_rows: ShortRows::new(work), strides })
     }
 
     /// SAFETY: `table` holds, for each operand, a pointer at the first element of a stretch of `rows` × `cols`, and as many
     /// entries again for the kernel's own use.
     #[inline]
     pub unsafe fn run(&self, table: *mut *mut u8, rows: usize, cols: usize) {
-        (self.entry)(table, rows, cols)
+        match &self.short_rows {
+            Some(short_rows) => self.run_blocks(short_rows, table, rows, cols),
+            None => (self.entry)(table, rows, cols),
+        }
+    }
+
+    /// SAFETY: as [`LoopKernel::run`].
+    unsafe fn run_blocks(&self, short_rows: &ShortRows, table: *mut *mut u8, rows: usize, cols: usize) {
+        let blocks = rows / short_rows::BLOCK;
+        short_rows.run(table, blocks);
+        let (done, rest) = (blocks * short_rows::BLOCK, rows % short_rows::BLOCK);
+        if rest > 0 {
+            let mut moved = [std::ptr::null_mut::<u8>(); 2 * MOST_OPERANDS];
+            for (i, stride) in self.strides.iter().enumerate() {
+                moved[i] = (*table.add(i)).add(done * stride);
+            }
+            (self.entry)(moved.as_mut_ptr(), rest, cols);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod matmul;
 pub mod nonzeros;
 pub mod odd;
 mod program;
+mod short_rows;
 mod transpose;
 
 pub use loops::LoopKernel;
