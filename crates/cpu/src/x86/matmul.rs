@@ -362,6 +362,12 @@ fn generate_tile(
                 }
                 continue;
             }
+            // spread by itself, an element would take a place that half a vector can have beside a whole one
+            if wide == 2 && half {
+                asm.three(multiply, accumulator(i, 0), b_register(0), Rm::Spread(m));
+                asm.three_half(multiply, accumulator(i, 1), b_register(1), Rm::Spread(m));
+                continue;
+            }
             let x = spare + (i % 2) as u8;
             asm.spread(x, Rm::Spread(m));
             for j in 0..wide {
