@@ -1,5 +1,6 @@
 //! Small batches that several threads read are gathered, or filled in, by each of them: reading rows of a table twice costs less
-//! than passing the batch from core to core. Thread 0 keeps the original; the others have copies, and tasks that read those.
+//! than passing the batch from core to core. Where two threads would share a short loop and wait for each other's results, both run
+//! all of it. Thread 0 keeps the original; the others have copies, and tasks that read those.
 
 use citius_graph::LeafKind;
 use citius_plan::{BufferId, Plan, Storage, Work};
@@ -13,11 +14,47 @@ use crate::schedule::{Part, Schedule, Span};
 /// A batch larger than this is gathered once, by all threads together, or filled in by thread 0.
 const MOST_BYTES: usize = 1 << 15;
 
+/// Two threads rather both run a loop of at most so many FLOPs and bytes than wait for each other once more.
+const MOST_WORK: (usize, usize) = (12_000, 1 << 13);
+/// A parameter that such a loop reads, and that is updated later in the step, is copied before if it has at most so many bytes.
+const MOST_COPIED: usize = 1024;
+
 #[derive(Default)]
 pub struct Copies {
-    buffers: Vec<(BufferId, usize, Aligned)>,
-    /// (task, thread) of each task after the plan's own.
-    tasks: Vec<(usize, usize)>,
+    buffers: Vec<OwnBuffer>,
+    /// Tasks after the plan's own.
+    tasks: Vec<OwnTask>,
+    /// Parameters of which thread 1 has copies.
+    copied: Vec<BufferId>,
+}
+
+/// A buffer as one thread has it.
+struct OwnBuffer {
+    of: BufferId,
+    thread: usize,
+    bytes: Aligned,
+    size: usize,
+    /// Whose it is: that task's, and those of the roles behind it.
+    role: Role,
+}
+
+/// What one thread does of its own accord for a call.
+#[derive(Clone, Copy, PartialEq)]
+struct OwnTask {
+    call: usize,
+    thread: usize,
+    role: Role,
+}
+
+/// Why a thread has a task of its own.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Role {
+    /// It reads a batch.
+    Batch,
+    /// It reads what both threads have made.
+    Reader,
+    /// It is a loop that both threads run.
+    Repeated,
 }
 
 /// The inputs of a step as one thread has them, where it is not thread 0.
@@ -79,7 +116,8 @@ impl Copies {
                     if !threads.contains(&thread) {
                         continue;
                     }
-                    let mut own = |task: usize| copies.task(plan, isa, tasks, task, thread);
+                    let mut own =
+                        |call: usize| copies.task(plan, isa, tasks, OwnTask { call, thread, role: Role::Batch });
                     for part in waves.iter_mut().flatten().filter(|part| readers.contains(&part.task)) {
                         part.task = own(part.task);
                     }
@@ -90,44 +128,133 @@ impl Copies {
                         }
                         None => schedule.apart[thread] = thread > 0,
                     }
-                    copies.buffer(batch, thread, bytes(plan, batch));
+                    copies.buffer(plan, batch, thread, Role::Batch);
                 }
             }
+        }
+        if let Some(schedule) = schedules.get_mut(1) {
+            (0..plan.calls.len()).for_each(|call| copies.repeat(plan, isa, tasks, schedule, call));
         }
         copies
     }
 
-    /// The task that does for `thread` what `task` does: itself for thread 0.
-    fn task(&mut self, plan: &Plan, isa: Isa, tasks: &mut Vec<Task>, task: usize, thread: usize) -> usize {
-        if thread == 0 {
-            return task;
+    /// Has both of two threads run all of a short loop that they share, if they then need to meet less often.
+    fn repeat(&mut self, plan: &Plan, isa: Isa, tasks: &mut Vec<Task>, schedule: &mut Schedule, call: usize) {
+        let Work::Loop(work) = &plan.calls[call].work else { return };
+        let shared = schedule.waves.iter().all(|waves| waves.iter().flatten().any(|part| part.task == call));
+        let cost = plan.calls[call].cost;
+        let short = cost.flops <= MOST_WORK.0 && cost.bytes <= MOST_WORK.1;
+        if !shared || !short || !work.folds.is_empty() {
+            return;
         }
-        let own = plan.calls.len();
-        if let Some(found) = self.tasks.iter().position(|t| *t == (task, thread)) {
-            return own + found;
+        let (read, made) = plan.calls[call].work.touches();
+        let updated = |id: &&BufferId| {
+            let written = || plan.calls.iter().any(|call| call.work.touches().1.contains(*id));
+            matches!(plan.buffers[**id].storage, Storage::Leaf { .. }) && written()
+        };
+        let copied: Vec<BufferId> = read.iter().filter(updated).copied().collect();
+        let scratch = |id: &BufferId| matches!(plan.buffers[*id].storage, Storage::Scratch { .. });
+        let reads = |task: usize| {
+            let (reads, _) = plan.calls[self.call_of(plan, task)].work.touches();
+            made.iter().any(|id| reads.contains(id))
+        };
+        // units of a loop may meet in a fold
+        let apart = |part: &Part| match &tasks[part.task] {
+            Task::Loop(_) => part.units.len() == tasks[part.task].units(),
+            other => is_dense(other),
+        };
+        let on = |thread: usize| schedule.waves[thread].iter().flatten().filter(|part| reads(part.task));
+        let fits = on(0).chain(on(1)).all(|part| part.heap.is_none() && apart(part));
+        let small = copied.iter().all(|id| bytes(plan, *id) <= MOST_COPIED);
+        if !fits || !small || !made.iter().all(scratch) || on(1).next().is_none() {
+            return;
         }
-        tasks.push(Task::new(&plan.calls[task].work, plan, isa, &Default::default()));
-        self.tasks.push((task, thread));
+        let reading: Vec<usize> = on(1).map(|part| part.task).collect();
+        let before = (schedule.waves.clone(), schedule.early.len(), tasks.len(), self.tasks.len(), self.buffers.len());
+        let meetings = |copies: &Copies, schedule: &Schedule| {
+            let (first, barriers) = schedule.crossings(plan.waves, &[], &|task| copies.touches(plan, task));
+            (first, barriers.iter().filter(|barrier| **barrier).count())
+        };
+        let (_, meeting) = meetings(self, schedule);
+        let units = 0..tasks[call].units();
+        for part in schedule.waves[0].iter_mut().flatten().filter(|part| part.task == call) {
+            part.units = units.clone();
+        }
+        made.iter().for_each(|id| self.buffer(plan, *id, 1, Role::Reader));
+        copied.iter().for_each(|id| self.buffer(plan, *id, 1, Role::Repeated));
+        schedule.early.extend(copied.iter().map(|id| original(plan, *id)));
+        for part in schedule.waves[1].iter_mut().flatten() {
+            let role = match part.task {
+                task if task == call => Role::Repeated,
+                task if reading.contains(&task) => Role::Reader,
+                _ => continue,
+            };
+            if role == Role::Repeated {
+                part.units = units.clone();
+            }
+            let call = self.call_of(plan, part.task);
+            part.task = self.task(plan, isa, tasks, OwnTask { call, thread: 1, role });
+        }
+        let (first, fewer) = meetings(self, schedule);
+        if first || fewer >= meeting {
+            schedule.waves = before.0;
+            schedule.early.truncate(before.1);
+            tasks.truncate(before.2);
+            self.tasks.truncate(before.3);
+            self.buffers.truncate(before.4);
+            return;
+        }
+        self.copied.extend(copied);
+    }
+
+    /// What thread 1 copies when a step begins, where it repeats loops: from the plan's buffers, to its own, bytes.
+    pub fn early(&self, pointers: &[*mut u8]) -> Vec<(*const u8, *mut u8, usize)> {
+        let of = |id: &BufferId| {
+            let own = self.buffers.iter().find(|b| b.of == *id && b.role == Role::Repeated)?;
+            Some((pointers[*id] as *const u8, own.bytes.pointer(), own.size))
+        };
+        self.copied.iter().filter_map(of).collect()
+    }
+
+    /// The task that does a call for a thread: the call itself for thread 0.
+    fn task(&mut self, plan: &Plan, isa: Isa, tasks: &mut Vec<Task>, own: OwnTask) -> usize {
+        if own.thread == 0 {
+            return own.call;
+        }
+        let first = plan.calls.len();
+        if let Some(found) = self.tasks.iter().position(|t| *t == own) {
+            return first + found;
+        }
+        tasks.push(Task::new(&plan.calls[own.call].work, plan, isa, &Default::default()));
+        self.tasks.push(own);
         tasks.len() - 1
     }
 
-    fn buffer(&mut self, id: BufferId, thread: usize, size: usize) {
-        if thread > 0 && !self.buffers.iter().any(|b| (b.0, b.1) == (id, thread)) {
-            self.buffers.push((id, thread, Aligned::new(size)));
+    fn buffer(&mut self, plan: &Plan, of: BufferId, thread: usize, role: Role) {
+        let there = self.buffers.iter().any(|b| (b.of, b.thread, b.role) == (of, thread, role));
+        if thread > 0 && !there {
+            let size = bytes(plan, of);
+            self.buffers.push(OwnBuffer { of, thread, bytes: Aligned::new(size), size, role });
         }
+    }
+
+    /// The copy of a buffer that a task has, if any.
+    fn copy_for(&self, own: OwnTask, id: BufferId) -> Option<usize> {
+        let fits = |b: &OwnBuffer| b.of == id && b.thread == own.thread && b.role <= own.role;
+        self.buffers.iter().position(fits)
     }
 
     /// The call that a task does, or does for a thread.
     pub fn call_of(&self, plan: &Plan, task: usize) -> usize {
-        task.checked_sub(plan.calls.len()).map_or(task, |n| self.tasks[n].0)
+        task.checked_sub(plan.calls.len()).map_or(task, |n| self.tasks[n].call)
     }
 
     /// What a task reads and writes, of a plan with so many calls.
     pub fn touches(&self, plan: &Plan, task: usize) -> [Vec<Span>; 2] {
-        let copied = task.checked_sub(plan.calls.len()).map(|n| self.tasks[n]);
-        let (reads, writes) = plan.calls[copied.map_or(task, |c| c.0)].work.touches();
+        let own = task.checked_sub(plan.calls.len()).map(|n| self.tasks[n]);
+        let (reads, writes) = plan.calls[own.map_or(task, |own| own.call)].work.touches();
         let span = |id: BufferId| {
-            let copy = copied.and_then(|(_, thread)| self.buffers.iter().position(|b| (b.0, b.1) == (id, thread)));
+            let copy = own.and_then(|own| self.copy_for(own, id));
             copy.map_or(original(plan, id), |copy| (1 + plan.buffers.len() + copy, 0, bytes(plan, id)))
         };
         [reads, writes].map(|ids| ids.into_iter().map(span).collect())
@@ -135,13 +262,11 @@ impl Copies {
 
     /// Where the buffers of task `own + n` are, given where the plan's are. Inputs that are `bound` for the run need no copies.
     pub fn pointers(&self, n: usize, pointers: &[*mut u8], bound: &[BufferId]) -> Vec<*mut u8> {
-        let mut pointers = pointers.to_vec();
-        for (id, thread, bytes) in &self.buffers {
-            if *thread == self.tasks[n].1 && !bound.contains(id) {
-                pointers[*id] = bytes.pointer();
-            }
-        }
-        pointers
+        let at = |(id, pointer): (BufferId, &*mut u8)| match self.copy_for(self.tasks[n], id) {
+            Some(copy) if !bound.contains(&id) => self.buffers[copy].bytes.pointer(),
+            _ => *pointer,
+        };
+        pointers.iter().enumerate().map(at).collect()
     }
 
     /// What a thread fills where thread 0 fills `slots`, which are at `pointers`.
@@ -150,11 +275,11 @@ impl Copies {
         let bytes = |slot: &Slot| slot.elements * slot.dtype.bytes();
         let small = slots.iter().map(bytes).sum::<usize>() <= MOST_BYTES;
         for slot in slots {
-            let copy = self.buffers.iter().find(|b| b.1 == thread && pointers[b.0] == slot.now);
+            let copy = self.buffers.iter().find(|b| b.thread == thread && pointers[b.of] == slot.now);
             let to = match copy {
-                Some((_, _, copy)) => {
-                    own.copied.push((slot.now, copy.pointer(), bytes(slot)));
-                    copy.pointer()
+                Some(copy) => {
+                    own.copied.push((slot.now, copy.bytes.pointer(), bytes(slot)));
+                    copy.bytes.pointer()
                 }
                 None if small => {
                     let unread = Aligned::new(bytes(slot));
@@ -201,5 +326,45 @@ fn is_dense(task: &Task) -> bool {
         #[cfg(not(target_arch = "x86_64"))]
         Task::Matmul(_) => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use citius_graph::{DType, Graph};
+    use citius_nn::{Activation, Adam, Learning, Module, cross_entropy, mlp};
+
+    use super::*;
+    use crate::kernels;
+
+    /// What two threads do of a step of 100-50-10 on so many rows, and how often they meet.
+    fn two_threads(rows: usize) -> (Copies, Schedule, usize) {
+        let g = Graph::new();
+        let (x, y) = (g.input("x", &[rows, 100]), g.input_of("y", &[rows], DType::I32));
+        let loss = cross_entropy(&mlp(&[100, 50, 10], Activation::Relu, 0.0).forward(&x), &y, 0.0, None);
+        Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
+        let plan = citius_plan::compile(&g).unwrap();
+        let isa = Isa::detect();
+        let mut tasks = kernels::tasks(&plan, isa, &Default::default());
+        let mut schedules: Vec<Schedule> = (1..=2).map(|t| Schedule::new(&plan, &tasks, t)).collect();
+        let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
+        let schedule = schedules.remove(1);
+        let barriers = schedule.crossings(plan.waves, &[], &|task| copies.touches(&plan, task)).1;
+        (copies, schedule, barriers.iter().filter(|barrier| **barrier).count())
+    }
+
+    #[test]
+    fn a_short_loop_is_run_by_both() {
+        let (copies, schedule, often) = two_threads(32);
+        let of = |role| copies.tasks.iter().filter(|t| t.role == role).map(|t| t.call).collect::<Vec<_>>();
+        let [repeated] = of(Role::Repeated)[..] else { panic!("{:?}", of(Role::Repeated)) };
+        assert_eq!(of(Role::Reader).len(), 3, "two products and a fold read what thread 1 has made");
+        assert_eq!(schedule.early.len(), 1, "the bias is copied before it is updated");
+        let on = |thread: usize| schedule.waves[thread].iter().flatten();
+        assert!(on(0).any(|part| part.task == repeated && part.units.len() == 2), "thread 0 makes the original");
+        // a longer one is shared, and they meet once more
+        let (copies, schedule, more) = two_threads(64);
+        assert!(copies.tasks.iter().all(|t| t.role == Role::Batch) && schedule.early.is_empty());
+        assert_eq!(more, often + 1);
     }
 }

@@ -71,6 +71,8 @@ pub struct Executable {
     pub(crate) slots: Vec<Slot>,
     /// The same of each thread but 0, where it has copies.
     pub(crate) own: Vec<Own>,
+    /// What thread 1 of two copies when a step begins (`copies.rs`): from, to, bytes.
+    pub(crate) early: Vec<(*const u8, *mut u8, usize)>,
     /// The tasks point where `pointers` do.
     bound: bool,
     /// The plan's calls, then those on copies.
@@ -155,6 +157,7 @@ impl Executable {
             views: Vec::new(),
             slots: Vec::new(),
             own: Vec::new(),
+            early: Vec::new(),
             bound: false,
             tasks,
             copies,
@@ -293,6 +296,7 @@ impl Executable {
                 Some(n) => task.bind(&self.copies.pointers(n, &self.pointers, &bound), &next),
             }
         }
+        self.early = self.copies.early(&self.pointers);
         let threads = 1..self.schedules.len();
         self.own = threads.map(|thread| self.copies.own(thread, &self.slots, &self.pointers)).collect();
         Ok(())

@@ -64,6 +64,8 @@ pub struct Schedule {
     pub apart: Vec<bool>,
     /// Where each thread has filled its own: whether they wait for each other before the first wave.
     pub meet_first: bool,
+    /// What thread 1 of two reads before the first wave.
+    pub early: Vec<Span>,
 }
 
 /// A stretch of bytes: in which memory, from, to.
@@ -93,6 +95,7 @@ impl Schedule {
             together: 0,
             apart: vec![false; threads],
             meet_first: false,
+            early: vec![],
         }
     }
 
@@ -114,12 +117,18 @@ impl Schedule {
     /// After which waves something crosses from thread to thread: is read or overwritten by one after another has written or
     /// read it. Calls of one wave do not depend on each other, so threads that pass on nothing may be in different waves.
     /// `filled` is what thread 0 writes before the first wave; the first result: whether they meet before it too.
-    fn crossings(&self, waves: usize, filled: &[Span], touches: &dyn Fn(usize) -> [Vec<Span>; 2]) -> (bool, Vec<bool>) {
+    pub fn crossings(
+        &self,
+        waves: usize,
+        filled: &[Span],
+        touches: &dyn Fn(usize) -> [Vec<Span>; 2],
+    ) -> (bool, Vec<bool>) {
         let meets = |a: &[Span], b: &[Span]| a.iter().any(|x| b.iter().any(|y| x.0 == y.0 && x.1 < y.2 && y.1 < x.2));
         let (mut meet_first, mut barriers) = (false, vec![false; waves]);
         // what each thread has read and written since they last met
         let mut since = vec![[vec![], vec![]]; self.waves.len()];
         since[0][1].extend_from_slice(filled);
+        since.iter_mut().skip(1).take(1).for_each(|second| second[0].extend_from_slice(&self.early));
         for n in 0..waves {
             let now: Vec<[Vec<Span>; 2]> = self
                 .waves
@@ -283,7 +292,8 @@ mod tests {
         let part = |task| vec![Part { task, units: 0..1, heap: None }];
         let waves = (0..2).map(|thread| (0..touched.len()).map(|n| part(2 * n + thread)).collect()).collect();
         let (gathers, barriers, apart) = (vec![], vec![], vec![]);
-        let schedule = Schedule { waves, heaps: vec![], gathers, barriers, together: 0, apart, meet_first: false };
+        let (heaps, early) = (vec![], vec![]);
+        let schedule = Schedule { waves, heaps, gathers, barriers, together: 0, apart, meet_first: false, early };
         schedule.crossings(touched.len(), filled, &|task| touched[task / 2][task % 2].clone())
     }
 

@@ -15,7 +15,7 @@ const LARGE: usize = (1 << 16) + APART;
 
 /// Waves that the bytes of a value that is not large rest after they were last read: whoever wrote there at once would have to wait
 /// for a slower thread that still reads.
-const REST: usize = 2;
+const REST: usize = 4;
 
 /// Sets the offsets of scratch buffers and returns the size of the arena.
 pub fn place_buffers(buffers: &mut [Buffer], calls: &[Call], kept: &[usize]) -> usize {
