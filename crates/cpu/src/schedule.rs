@@ -79,6 +79,8 @@ const LONG: f64 = 1e6;
 const TURNS: usize = 8;
 /// A call is somebody's when this share of its owned bytes is theirs.
 const CLEARLY: f64 = 0.7;
+/// Nanoseconds that thread 0 needs before the first wave, to feed the next step.
+const FEEDING: f64 = 100.0;
 
 impl Schedule {
     pub fn new(plan: &Plan, tasks: &[Task], threads: usize) -> Schedule {
@@ -225,7 +227,9 @@ impl Dealer<'_> {
         let mut order: Vec<usize> = (0..self.threads).collect();
         // the owner of the larger share first, then the emptiest
         let affinity = self.affinity(i);
-        order.sort_by(|&a, &b| (load[a] - affinity[a] / 30.0).total_cmp(&(load[b] - affinity[b] / 30.0)));
+        let before = |t: usize| if t == 0 && wave == 0 && units == 1 { FEEDING } else { 0.0 };
+        let rank = |t: usize| before(t) + load[t] - affinity[t] / 30.0;
+        order.sort_by(|&a, &b| rank(a).total_cmp(&rank(b)));
         let mut start = 0;
         for (n, &t) in order.iter().enumerate() {
             let last = n + 1 == self.threads;
