@@ -230,17 +230,20 @@ impl Dealer<'_> {
         let before = |t: usize| if t == 0 && wave == 0 && units == 1 { FEEDING } else { 0.0 };
         let rank = |t: usize| before(t) + load[t] - affinity[t] / 30.0;
         order.sort_by(|&a, &b| rank(a).total_cmp(&rank(b)));
-        let mut start = 0;
+        let (mut takes, mut left) = (vec![0; self.threads], units);
         for (n, &t) in order.iter().enumerate() {
             let last = n + 1 == self.threads;
             let room = ((share - load[t]) / each).round().max(0.0) as usize;
-            let take = if last { units - start } else { room.min(units - start) };
-            if take > 0 {
-                schedule[t][wave].push(Part { task: i, units: start..start + take, heap: None });
-                load[t] += take as f64 * each;
-                self.record(i, t, take as f64 / units as f64);
-                start += take;
-            }
+            takes[t] = if last { left } else { room.min(left) };
+            left -= takes[t];
+        }
+        // in the order of the threads: neighbours in one call are often neighbours in the next
+        let mut start = 0;
+        for (t, take) in takes.into_iter().enumerate().filter(|(_, take)| *take > 0) {
+            schedule[t][wave].push(Part { task: i, units: start..start + take, heap: None });
+            load[t] += take as f64 * each;
+            self.record(i, t, take as f64 / units as f64);
+            start += take;
         }
     }
 
