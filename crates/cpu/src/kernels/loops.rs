@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use citius_graph::DType;
-use citius_plan::{FoldKind, Instr, Loop, MOST_OPERANDS, Nest, Operand};
+use citius_plan::{Fold, FoldKind, Instr, Loop, MOST_OPERANDS, Nest, Operand};
 
 use crate::interpreter::{self, BLOCK, Source};
 use crate::isa::Isa;
@@ -19,6 +19,10 @@ const UNIT_FLOPS: usize = 6000;
 const BLOCK_ROWS: usize = 16;
 /// Columns per unit when columns are folded.
 const UNIT_COLUMNS: usize = 64;
+/// Up to so many columns, from so many rows on, units are rows, of about so many elements, and their sums are added behind.
+const MOST_COLUMNS: usize = 256;
+const MANY_ROWS: usize = 2048;
+const ROWS_ELEMENTS: usize = 1 << 15;
 
 pub struct LoopTask {
     work: Loop,
@@ -26,10 +30,11 @@ pub struct LoopTask {
     cut: Cut,
     /// First element of each operand; generated code keeps moving copies in the second half.
     bases: Vec<UnsafeCell<*mut u8>>,
-    /// Folds over everything that is cut into several units: one value per unit and fold, combined in order by whoever
-    /// finishes last.
+    /// Folds that are cut into several units: what each unit leaves for each fold, combined in order by whoever finishes last.
     partials: Vec<UnsafeCell<f32>>,
     finished: AtomicUsize,
+    /// The last unit, where it has fewer rows than the others and generated code has their number built in.
+    last: Option<Kernel>,
     /// All units together are one call of the kernel on the operands as they are bound.
     in_one_go: bool,
 }
@@ -52,10 +57,15 @@ enum Cut {
 impl LoopTask {
     pub fn new(work: &Loop, isa: Isa) -> LoopTask {
         let cut = Cut::new(work);
-        let whole = work.folds.iter().filter(|f| f.whole).count();
-        let partials = if cut.units() > 1 { cut.units() * whole } else { 0 };
+        let partials = if cut.units() > 1 { cut.units() * cut.partials(work) } else { 0 };
+        let (mut kernel, mut last) = (Kernel::new(work, isa), None);
+        if let (Nest::Columns, Cut::Rows { per_unit, units }) = (work.nest, cut) {
+            let of = |rows: usize| Kernel::new(&Loop { rows, ..work.clone() }, isa);
+            (kernel, last) = (of(per_unit), Some(of(work.rows - (units - 1) * per_unit)));
+        }
         LoopTask {
-            kernel: Kernel::new(work, isa),
+            kernel,
+            last,
             cut,
             bases: (0..2 * work.operands.len()).map(|_| UnsafeCell::new(std::ptr::null_mut())).collect(),
             partials: (0..partials).map(|_| UnsafeCell::new(0.0)).collect(),
@@ -97,12 +107,13 @@ impl LoopTask {
                 table[i] = (*self.bases[i].get()).add(elements * o.dtype.bytes());
             }
             if split_fold {
-                let whole = self.work.folds.iter().filter(|f| f.whole).count();
-                for (i, fold) in self.work.folds.iter().filter(|f| f.whole).enumerate() {
-                    table[fold.operand] = self.partials[unit * whole + i].get() as *mut u8;
+                let (each, width) = (self.cut.partials(&self.work), self.fold_width());
+                for (i, fold) in self.split_folds().enumerate() {
+                    table[fold.operand] = self.partials[unit * each + i * width].get() as *mut u8;
                 }
             }
-            self.kernel.run(&self.work, &mut table, rows.len(), cols.len());
+            let kernel = self.last.as_ref().filter(|_| last == self.units()).unwrap_or(&self.kernel);
+            kernel.run(&self.work, &mut table, rows.len(), cols.len());
             unit = last;
         }
         if split_fold && self.finished.fetch_add(units.len(), Ordering::AcqRel) + units.len() == self.units() {
@@ -111,16 +122,29 @@ impl LoopTask {
         }
     }
 
+    /// Folds of which each unit leaves a part.
+    fn split_folds(&self) -> impl Iterator<Item = &Fold> {
+        self.work.folds.iter().filter(|fold| fold.whole || self.work.nest == Nest::Columns)
+    }
+
+    /// Numbers that a fold leaves.
+    fn fold_width(&self) -> usize {
+        if self.work.nest == Nest::Columns { self.work.cols } else { 1 }
+    }
+
     /// SAFETY: all units have left their partial results.
     unsafe fn combine(&self) {
-        let count = self.work.folds.iter().filter(|f| f.whole).count();
-        for (i, fold) in self.work.folds.iter().filter(|f| f.whole).enumerate() {
-            let parts = self.partials[i..].iter().step_by(count).map(|p| *p.get());
-            let value = match fold.kind {
-                FoldKind::Sum => parts.map(|p| p as f64).sum::<f64>() as f32,
-                FoldKind::Max => parts.fold(f32::NEG_INFINITY, crate::math::max),
-            };
-            *(*self.bases[fold.operand].get() as *mut f32) = value;
+        let (each, width) = (self.cut.partials(&self.work), self.fold_width());
+        for (i, fold) in self.split_folds().enumerate() {
+            for column in 0..width {
+                let parts = self.partials[i * width + column..].iter().step_by(each).map(|p| *p.get());
+                let value = match fold.kind {
+                    FoldKind::Sum => parts.map(|p| p as f64).sum::<f64>() as f32,
+                    FoldKind::Max => parts.fold(f32::NEG_INFINITY, crate::math::max),
+                };
+                *(*self.bases[fold.operand].get() as *mut f32).add(column * self.work.operands[fold.operand].col) =
+                    value;
+            }
         }
     }
 }
@@ -139,7 +163,15 @@ impl Cut {
     fn new(work: &Loop) -> Cut {
         let whole = work.folds.iter().any(|f| f.whole);
         let columns = |per_unit: usize| Cut::Columns { per_unit, units: work.cols.div_ceil(per_unit).max(1) };
+        let side_by_side = work.folds.iter().all(|f| work.operands[f.operand].col == 1);
+        let tall = work.outer.is_empty() && work.cols <= MOST_COLUMNS && work.rows >= MANY_ROWS;
         match work.nest {
+            // few columns, many rows: those of a convolution's bias, or of batch norm
+            Nest::Columns if tall && side_by_side => {
+                let per_unit =
+                    (ROWS_ELEMENTS / work.cols.max(1)).clamp(MANY_ROWS / 4, MANY_ROWS * 4).next_multiple_of(4);
+                Cut::Rows { per_unit, units: work.rows.div_ceil(per_unit) }
+            }
             Nest::Columns => columns(UNIT_COLUMNS),
             Nest::Rows if whole && !work.outer.is_empty() => Cut::Rows { per_unit: work.rows.max(1), units: 1 },
             Nest::Rows if work.rows == 1 && (whole || work.folds.is_empty()) => columns(UNIT_ELEMENTS),
@@ -150,6 +182,15 @@ impl Cut {
                 let per_unit = if in_blocks { per_unit.next_multiple_of(BLOCK_ROWS) } else { per_unit };
                 Cut::Rows { per_unit, units: work.rows.div_ceil(per_unit).max(1) }
             }
+        }
+    }
+
+    /// Numbers that a unit leaves of folds that are cut.
+    fn partials(self, work: &Loop) -> usize {
+        match (self, work.nest) {
+            (Cut::Rows { .. }, Nest::Columns) => work.folds.len() * work.cols,
+            (Cut::Columns { .. }, Nest::Columns) => 0,
+            _ => work.folds.iter().filter(|f| f.whole).count(),
         }
     }
 
@@ -386,5 +427,63 @@ unsafe fn write(values: &[f32], to: *mut u8, operand: &Operand) {
     match operand.col {
         1 => std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()),
         stride => values.iter().enumerate().for_each(|(i, &x)| *to.add(i * stride) = x),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use citius_graph::{Graph, Init};
+
+    use super::*;
+    use crate::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs};
+
+    const ROWS: usize = 20_001;
+    const COLS: usize = 5;
+
+    struct Keep(Vec<Vec<f32>>);
+
+    impl Driver for Keep {
+        fn after(&mut self, _: u64, outputs: &Outputs) -> Flow {
+            self.0 = (0..3).map(|i| outputs.f32(i).to_vec()).collect();
+            Flow::Continue
+        }
+    }
+
+    /// Sums, maxima and elements of tall columns, which are folded in parts.
+    fn folded(isa: Isa, threads: usize) -> Vec<Vec<f32>> {
+        let g = Graph::new();
+        let y = g.parameter("x", &[ROWS, COLS], Init::Normal { mean: 0.0, std: 1.0 }).relu() * 3.0;
+        g.output("sum", &y.sum(&[0], false));
+        g.output("max", &y.max(&[0], false));
+        g.output("y", &y);
+        let plan = citius_plan::compile(&g).unwrap();
+        let tall = plan.calls.iter().filter_map(|call| match &call.work {
+            citius_plan::Work::Loop(work) if !work.folds.is_empty() => Some(LoopTask::new(work, isa).units()),
+            _ => None,
+        });
+        assert_eq!(tall.max(), Some(4), "three units and a shorter one");
+        let mut memory = Memory::new(1);
+        let options = Options { threads, isa: Some(isa), ..Options::default() };
+        let mut step = Executable::new(plan, &mut memory, options).unwrap();
+        let mut keep = Keep(vec![]);
+        // twice: whoever comes last has to begin anew
+        step.run(&mut memory, &Inputs::new(), 0, 2, &mut keep).unwrap();
+        keep.0
+    }
+
+    #[test]
+    fn tall_columns_are_folded_in_parts() {
+        for isa in Isa::available() {
+            let one = folded(isa, 1);
+            let column = |c: usize| one[2].iter().skip(c).step_by(COLS).copied();
+            for c in 0..COLS {
+                let sum = column(c).map(|y| y as f64).sum::<f64>();
+                assert!((one[0][c] as f64 - sum).abs() <= 1e-6 * sum, "{isa}: {} for {sum}", one[0][c]);
+                assert_eq!(one[1][c], column(c).fold(0.0, f32::max), "{isa}");
+            }
+            for threads in [2, 3] {
+                assert!(folded(isa, threads) == one, "{isa}, {threads} threads");
+            }
+        }
     }
 }
