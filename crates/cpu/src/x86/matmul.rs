@@ -25,7 +25,7 @@ pub struct MatmulKernel {
 }
 
 pub(super) const LANES: usize = 16;
-/// Operands whose pointers are kept in registers; products with more epilogue operands are left to compiled code.
+/// Registers for the pointers of epilogue operands ([`Shared`]); products that need more are left to compiled code.
 pub(super) const POINTERS: [Gpr; 10] = [R8, R9, R10, R11, R12, R13, R14, R15, Rbx, Rbp];
 /// Of these, the ones that belong to the caller.
 pub(super) const SAVED: [Gpr; 6] = [R12, R13, R14, R15, Rbx, Rbp];
@@ -55,15 +55,15 @@ impl MatmulKernel {
         let evenly = work.operands.iter().all(|o| (o.col <= 1 || work.n == 1) && o.dtype == DType::F32);
         let near = !far(work.a.row, 32) && !far(work.a.col, work.k) && !far(work.b.row, work.k);
         let near = near && work.deep.iter().all(|d| !far(d.a, d.size) && !far(d.b, d.size));
-        let few =
-            work.operands.len() + work.deep.len() <= POINTERS.len() && !work.operands.iter().any(|o| far(o.row, 32));
+        let pointers = Shared::new(work).firsts.len();
+        let few = pointers + work.deep.len() <= POINTERS.len() && !work.operands.iter().any(|o| far(o.row, 32));
         // its loops run at least once
         let empty = work.deep.iter().any(|d| d.size == 0);
         if !evenly || !near || !few || empty {
             return None;
         }
         let lanes_follow_rows = work.operands.iter().all(|o| o.row <= 1);
-        if in_place.is_some() && (work.n == 1 || work.operands.len() == POINTERS.len()) {
+        if in_place.is_some() && (work.n == 1 || pointers == POINTERS.len()) {
             return None;
         }
         let dots = work.deep.is_empty()
@@ -149,7 +149,8 @@ fn tile(work: &Matmul, in_place: Option<Side>, odd: Option<Odd>) -> Option<(usiz
         let most = if odd.is_some() { odd::MOST_ROWS } else { 24 };
         let most = (spare / wide).min((32 - needed.min(31)) / wide).min(most);
         // a register for each row's address
-        let most = if in_place == Some(Side::Rows) { most.min(POINTERS.len() - work.operands.len()) } else { most };
+        let most =
+            if in_place == Some(Side::Rows) { most.min(POINTERS.len() - Shared::new(work).firsts.len()) } else { most };
         if most == 0 {
             continue;
         }
@@ -186,6 +187,41 @@ fn epilogue_registers(work: &Matmul) -> Option<usize> {
     Some(31 - emitter.fewest_free())
 }
 
+/// Operands that walk one buffer alike, such as the four elements of a window of 2×2, share a pointer.
+pub(super) struct Shared {
+    /// The operand whose pointer each register holds.
+    pub firsts: Vec<usize>,
+    /// For each operand, its register, and the bytes from there.
+    pub of: Vec<(Gpr, i32)>,
+}
+
+impl Shared {
+    pub fn new(work: &Matmul) -> Shared {
+        let mut shared = Shared { firsts: vec![], of: vec![] };
+        for (i, o) in work.operands.iter().enumerate() {
+            let apart = |first: usize| (o.offset as i64 - work.operands[first].offset as i64) * 4;
+            let walks_alike = |&first: &usize| {
+                let other = &work.operands[first];
+                let alike = (o.buffer, o.row, o.col, &o.outer) == (other.buffer, other.row, other.col, &other.outer);
+                alike && apart(first).abs() < 1 << 28
+            };
+            let register = shared.firsts.iter().position(walks_alike).unwrap_or(shared.firsts.len());
+            if register == shared.firsts.len() {
+                shared.firsts.push(i);
+            }
+            // those beyond the last register are counted, and never used
+            let pointer = POINTERS[register.min(POINTERS.len() - 1)];
+            shared.of.push((pointer, apart(shared.firsts[register]) as i32));
+        }
+        shared
+    }
+
+    /// Each register with the operand whose pointer it holds.
+    pub fn each(&self) -> impl Iterator<Item = (usize, Gpr)> {
+        self.firsts.iter().copied().zip(POINTERS)
+    }
+}
+
 /// Where an epilogue operand is for one accumulator.
 pub(super) struct At<'a> {
     pub work: &'a Matmul,
@@ -202,7 +238,8 @@ impl At<'_> {
         let o = &self.work.operands[i];
         let moves = if self.lanes_are_rows { o.row == 1 } else { o.col == 1 };
         let along = if moves { self.vector * LANES * 4 } else { 0 };
-        (Mem::at(POINTERS[i], (self.row * o.row * 4 + along) as i32), moves)
+        let (pointer, apart) = Shared::new(self.work).of[i];
+        (Mem::at(pointer, apart + (self.row * o.row * 4 + along) as i32), moves)
     }
 }
 
@@ -230,9 +267,10 @@ fn each_band(
         Some(Side::Rows) => rows,
         Some(Side::Columns) => 1,
     };
+    let shared = Shared::new(work);
     // counters of the axes around k are taken from the end
     let saved = match work.deep.is_empty() {
-        true => &SAVED[..(work.operands.len() + addresses).saturating_sub(4).min(SAVED.len())],
+        true => &SAVED[..(shared.firsts.len() + addresses).saturating_sub(4).min(SAVED.len())],
         false => &SAVED[..],
     };
     if odd {
@@ -242,8 +280,8 @@ fn each_band(
     saved.iter().for_each(|&r| asm.push(r));
     let apart = Mem::at(Rsp, 8 * saved.len() as i32);
     asm.copy_gpr(Rax, R8);
-    for (i, &r) in POINTERS.iter().enumerate().take(work.operands.len()) {
-        asm.load_gpr(r, Mem::at(Rdx, 8 * i as i32));
+    for (operand, r) in shared.each() {
+        asm.load_gpr(r, Mem::at(Rdx, 8 * operand as i32));
     }
     if in_place.is_some() {
         asm.copy_gpr(Rdx, Rdi);
@@ -264,8 +302,8 @@ fn each_band(
         }
     }
     asm.add(Rsi, -b_moved);
-    for (o, &r) in work.operands.iter().zip(&POINTERS) {
-        asm.add(r, (rows * o.row * 4) as i32);
+    for (operand, r) in shared.each() {
+        asm.add(r, (rows * work.operands[operand].row * 4) as i32);
     }
     asm.subtract(Rcx, 1);
     asm.jump_if_not_zero(again);
@@ -318,7 +356,8 @@ fn generate_tile(
     let (a_row, a_col) = ((work.a.row * 4) as i32, (work.a.col * 4) as i32);
     let b_row = (work.b.row * 4) as i32;
     // registers for addresses: after those of the operands
-    let address = |i: usize| POINTERS[work.operands.len() + i];
+    let pointers = Shared::new(work).firsts.len();
+    let address = |i: usize| POINTERS[pointers + i];
     if in_place == Some(Side::Rows) {
         (0..rows).for_each(|i| asm.load_gpr(address(i), Mem::at(Rdx, 8 * i as i32)));
     }
@@ -449,9 +488,10 @@ fn ask_for_operands(asm: &mut Asm, work: &Matmul, rows: usize, wide: usize) {
     if work.m * work.n < FAR_OPERANDS || work.k < SHORT {
         return;
     }
-    for (o, &base) in work.operands.iter().zip(&POINTERS).filter(|(o, _)| o.row > 0 && o.col == 1) {
+    let shared = Shared::new(work);
+    for (o, &(base, apart)) in work.operands.iter().zip(&shared.of).filter(|(o, _)| o.row > 0 && o.col == 1) {
         for (i, j) in (0..rows).flat_map(|i| (0..wide).map(move |j| (i, j))) {
-            asm.prefetch(Mem::at(base, ((i * o.row + j * LANES) * 4) as i32));
+            asm.prefetch(Mem::at(base, apart + ((i * o.row + j * LANES) * 4) as i32));
         }
     }
 }

@@ -12,7 +12,7 @@ use citius_plan::Matmul;
 use super::asm::Gpr::*;
 use super::asm::*;
 use super::code::Code;
-use super::matmul::{At, LANES, POINTERS, SAVED, epilogue, pin_constants};
+use super::matmul::{At, LANES, SAVED, Shared, epilogue, pin_constants};
 use super::program::{OutOfRegisters, Registers};
 
 /// Columns of a panel, at most.
@@ -315,14 +315,14 @@ impl Generator<'_> {
 
     fn load_pointers(&self, asm: &mut Asm) {
         asm.load_gpr(Rdx, argument(offset_of!(Args, table)));
-        for (i, &r) in POINTERS.iter().enumerate().take(self.work.operands.len()) {
-            asm.load_gpr(r, Mem::at(Rdx, 8 * i as i32));
+        for (operand, r) in Shared::new(self.work).each() {
+            asm.load_gpr(r, Mem::at(Rdx, 8 * operand as i32));
         }
     }
 
     fn advance_pointers(&self, asm: &mut Asm, rows: usize) {
-        for (o, &r) in self.work.operands.iter().zip(&POINTERS) {
-            asm.add(r, (rows * o.row * 4) as i32);
+        for (operand, r) in Shared::new(self.work).each() {
+            asm.add(r, (rows * self.work.operands[operand].row * 4) as i32);
         }
     }
 
