@@ -476,10 +476,10 @@ mod tests {
         for isa in Isa::available() {
             let one = folded(isa, 1);
             let column = |c: usize| one[2].iter().skip(c).step_by(COLS).copied();
-            for c in 0..COLS {
-                let sum = column(c).map(|y| y as f64).sum::<f64>();
-                assert!((one[0][c] as f64 - sum).abs() <= 1e-6 * sum, "{isa}: {} for {sum}", one[0][c]);
-                assert_eq!(one[1][c], column(c).fold(0.0, f32::max), "{isa}");
+            for (c, (sum, max)) in one[0].iter().zip(&one[1]).enumerate() {
+                let exact = column(c).map(|y| y as f64).sum::<f64>();
+                assert!((*sum as f64 - exact).abs() <= 1e-6 * exact, "{isa}: {sum} for {exact}");
+                assert_eq!(*max, column(c).fold(0.0, f32::max), "{isa}");
             }
             for threads in [2, 3] {
                 assert!(folded(isa, threads) == one, "{isa}, {threads} threads");
