@@ -164,13 +164,13 @@ impl Cut {
         let whole = work.folds.iter().any(|f| f.whole);
         let columns = |per_unit: usize| Cut::Columns { per_unit, units: work.cols.div_ceil(per_unit).max(1) };
         let side_by_side = work.folds.iter().all(|f| work.operands[f.operand].col == 1);
-        let tall = work.outer.is_empty() && work.cols <= MOST_COLUMNS && work.rows >= MANY_ROWS;
+        let some_rows =
+            (ROWS_ELEMENTS / work.cols.max(1)).clamp(MANY_ROWS / 4, MANY_ROWS * 4).next_multiple_of(BLOCK_ROWS);
+        let tall = work.outer.is_empty() && work.cols <= MOST_COLUMNS && work.rows >= MANY_ROWS.max(some_rows + 1);
         match work.nest {
             // few columns, many rows: those of a convolution's bias, or of batch norm
             Nest::Columns if tall && side_by_side => {
-                let per_unit =
-                    (ROWS_ELEMENTS / work.cols.max(1)).clamp(MANY_ROWS / 4, MANY_ROWS * 4).next_multiple_of(4);
-                Cut::Rows { per_unit, units: work.rows.div_ceil(per_unit) }
+                Cut::Rows { per_unit: some_rows, units: work.rows.div_ceil(some_rows) }
             }
             Nest::Columns => columns(UNIT_COLUMNS),
             Nest::Rows if whole && !work.outer.is_empty() => Cut::Rows { per_unit: work.rows.max(1), units: 1 },
@@ -437,7 +437,6 @@ mod tests {
     use super::*;
     use crate::{Driver, Executable, Flow, Inputs, Memory, Options, Outputs};
 
-    const ROWS: usize = 20_001;
     const COLS: usize = 5;
 
     struct Keep(Vec<Vec<f32>>);
@@ -449,10 +448,10 @@ mod tests {
         }
     }
 
-    /// Sums, maxima and elements of tall columns, which are folded in parts.
-    fn folded(isa: Isa, threads: usize) -> Vec<Vec<f32>> {
+    /// Sums, maxima and elements of tall columns, which are folded in so many parts.
+    fn folded(isa: Isa, threads: usize, (rows, parts): (usize, usize)) -> Vec<Vec<f32>> {
         let g = Graph::new();
-        let y = g.parameter("x", &[ROWS, COLS], Init::Normal { mean: 0.0, std: 1.0 }).relu() * 3.0;
+        let y = g.parameter("x", &[rows, COLS], Init::Normal { mean: 0.0, std: 1.0 }).relu() * 3.0;
         g.output("sum", &y.sum(&[0], false));
         g.output("max", &y.max(&[0], false));
         g.output("y", &y);
@@ -461,7 +460,7 @@ mod tests {
             citius_plan::Work::Loop(work) if !work.folds.is_empty() => Some(LoopTask::new(work, isa).units()),
             _ => None,
         });
-        assert_eq!(tall.max(), Some(4), "three units and a shorter one");
+        assert_eq!(tall.max(), Some(parts));
         let mut memory = Memory::new(1);
         let options = Options { threads, isa: Some(isa), ..Options::default() };
         let mut step = Executable::new(plan, &mut memory, options).unwrap();
@@ -473,16 +472,19 @@ mod tests {
 
     #[test]
     fn tall_columns_are_folded_in_parts() {
-        for isa in Isa::available() {
-            let one = folded(isa, 1);
-            let column = |c: usize| one[2].iter().skip(c).step_by(COLS).copied();
-            for (c, (sum, max)) in one[0].iter().zip(&one[1]).enumerate() {
-                let exact = column(c).map(|y| y as f64).sum::<f64>();
-                assert!((*sum as f64 - exact).abs() <= 1e-6 * exact, "{isa}: {sum} for {exact}");
-                assert_eq!(*max, column(c).fold(0.0, f32::max), "{isa}");
-            }
-            for threads in [2, 3] {
-                assert!(folded(isa, threads) == one, "{isa}, {threads} threads");
+        // fewer rows than a part has, one part, one row more, three and a shorter one
+        for tall in [(2049, 1), (6560, 1), (6561, 2), (20_001, 4)] {
+            for isa in Isa::available() {
+                let one = folded(isa, 1, tall);
+                let column = |c: usize| one[2].iter().skip(c).step_by(COLS).copied();
+                for (c, (sum, max)) in one[0].iter().zip(&one[1]).enumerate() {
+                    let exact = column(c).map(|y| y as f64).sum::<f64>();
+                    assert!((*sum as f64 - exact).abs() <= 1e-5 * exact, "{isa}, {tall:?}: {sum} for {exact}");
+                    assert_eq!(*max, column(c).fold(0.0, f32::max), "{isa}, {tall:?}");
+                }
+                for threads in [2, 3] {
+                    assert!(folded(isa, threads, tall) == one, "{isa}, {tall:?}, {threads} threads");
+                }
             }
         }
     }
