@@ -1,11 +1,13 @@
 //! Bytes that outlive a step: parameters and states by name, shared by every plan of a model.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use citius_graph::{LeafKind, Part, Seen, Shape};
 use citius_plan::{Plan, Storage};
+
+use crate::pages::{LARGE_PAGE, prefer_large_pages};
 
 /// Memory aligned to a cache line (and to the widest vector), zeroed at first.
 pub struct Aligned {
@@ -30,10 +32,19 @@ impl Aligned {
     /// `None` when there is no such memory.
     pub fn try_new(bytes: usize) -> Option<Aligned> {
         let apart = if bytes > LONG { APART } else { 0 };
-        let layout = Layout::from_size_align(bytes.checked_add(apart)?.max(64), 64).ok()?;
-        // SAFETY: the layout has a size above 0.
-        let pointer = unsafe { alloc_zeroed(layout) };
-        (!pointer.is_null()).then_some(Aligned { pointer, layout })
+        let align = if bytes >= LARGE_PAGE { LARGE_PAGE } else { 64 };
+        let layout = Layout::from_size_align(bytes.checked_add(apart)?.max(64), align).ok()?;
+        // SAFETY: the layout has a size above 0; what was allocated is written before it is read.
+        let pointer = unsafe {
+            let pointer = alloc(layout);
+            if pointer.is_null() {
+                return None;
+            }
+            prefer_large_pages(pointer, bytes);
+            pointer.write_bytes(0, layout.size());
+            pointer
+        };
+        Some(Aligned { pointer, layout })
     }
 
     pub fn pointer(&self) -> *mut u8 {
