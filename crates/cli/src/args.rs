@@ -193,7 +193,7 @@ pub struct MachineArgs {
     /// faster [default: auto]
     #[arg(long, value_name = "auto|cpu|cuda|cuda:N")]
     pub device: Option<Device>,
-    /// Large products: fp32; on a GPU tf32, bf16, or fp16 with a scaled loss; bf16 also on processors with AVX512-BF16.
+    /// Large products: fp32; on a GPU tf32, bf16, or fp16 with a scaled loss; bf16 also on processors that gain from it (AMX, AMD's AVX512-BF16).
     /// Weights and sums stay in 32 bits [default: fp32; tf32 for convolutions with --device cuda]
     #[arg(long, value_name = "fp32|tf32|bf16|fp16")]
     pub precision: Option<Precision>,
@@ -279,6 +279,7 @@ impl MachineArgs {
             IsaName::Portable => Isa::Portable,
             IsaName::Avx2 => Isa::Avx2,
             IsaName::Avx512 => Isa::Avx512,
+            IsaName::Amx => Isa::Amx,
         });
         if let Some(isa) = isa.filter(|isa| !Isa::available().contains(isa)) {
             return Err(Failure::Usage(format!("this machine has no {isa}; the best it has is {}", Isa::detect())));

@@ -63,8 +63,8 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
 
 /// The plan as the processor runs it in bfloat16, and what that means.
 fn in_halves(plan: Plan) -> (Plan, Option<String>) {
-    if !citius_cpu::has_halves() {
-        let text = "bf16: this processor has no AVX512-BF16, so everything is computed in 32 bits";
+    if !citius_cpu::gains_from_halves() {
+        let text = "bf16: this processor is no faster in 16 bits, so everything is computed in 32";
         return (plan, Some(text.into()));
     }
     let all = plan.calls.iter().filter(|call| matches!(call.work, Work::Matmul(_))).count();

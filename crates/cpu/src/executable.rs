@@ -6,7 +6,7 @@ use citius_graph::{DType, LeafKind, OutOfRange, Shape};
 use citius_plan::{Buffer, Plan, Storage};
 
 use crate::copies::{self, Copies, Own};
-use crate::halves::{Halves, halve_products};
+use crate::halves::{Goals, LARGE_PRODUCT, halve_products};
 use crate::isa::Isa;
 use crate::kernels::{self, Task};
 use crate::memory::{Aligned, Memory};
@@ -30,6 +30,9 @@ pub struct Options {
     pub isa: Option<Isa>,
     /// Products of at least so many operations are multiplied in bfloat16, where the processor has it.
     pub halves_from: Option<usize>,
+    /// Products of at least so many operations are multiplied in parts on matrix units, as exactly as in 32 bits, where the processor
+    /// has them. `None`: those that gain.
+    pub thirds_from: Option<usize>,
     /// Which steps are timed, call by call.
     pub timing: Timing,
 }
@@ -100,10 +103,8 @@ impl Executable {
         }
         memory.admit(&plan);
         let isa = options.isa.unwrap_or_else(Isa::detect).min(Isa::detect());
-        let (plan, halves) = match options.halves_from {
-            Some(from) => halve_products(plan, isa, from),
-            None => (plan, Halves::default()),
-        };
+        let goals = Goals { halves: options.halves_from, thirds: options.thirds_from.unwrap_or(LARGE_PRODUCT) };
+        let (plan, halves) = halve_products(plan, isa, goals);
         citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         let cores = available_parallelism().map_or(1, |n| n.get());
         let tuning = Tuning::of(options.threads, cores, plan.total().flops);
@@ -201,8 +202,9 @@ impl Executable {
 
     /// Where the time of all runs so far went.
     pub fn times(&mut self) -> Times {
-        let done = self.tasks[..self.plan.calls.len()].iter().map(Task::share).collect();
-        Times { done, ..self.stopwatch.times() }
+        let calls = &self.tasks[..self.plan.calls.len()];
+        let (done, pace) = calls.iter().map(|task| (task.share(), task.pace())).unzip();
+        Times { done, pace, ..self.stopwatch.times() }
     }
 
     /// What each thread did and when, as far as it was kept (see [`Timing::Every`]).

@@ -1,5 +1,9 @@
-//! Pass `halve_products`: the factors of a large product are packed as pairs of bfloat16 along `k`, and multiplied two terms an
-//! instruction; sums, epilogues and everything else stay in 32 bits. Only where the processor has the instruction (AVX512-BF16).
+//! Pass `halve_products`: the factors of a large product are packed as bfloat16; sums, epilogues and everything else stay in 32 bits.
+//!
+//! - In bfloat16 (`--precision bf16`), rounded: pairs along `k`, two terms an instruction (AVX512-BF16), or tiles for units that multiply
+//!   matrices (AMX).
+//! - In 32 bits, where there are such units: three bfloat16 for each number, of which it is the sum, and six products of parts for each
+//!   product. That is as exact, and still faster than multiplying in 32 bits.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +12,7 @@ use citius_plan::{Buffer, BufferId, Call, Cost, Instr, Loop, Matmul, Nest, Opera
 
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::{FEW, PANEL, Sides, listed};
+use crate::kernels::{BLOCK, FEW, MatrixTask, PANEL, Sides, listed};
 
 /// Arithmetic from which a product gains, beside what pays for packing: ten microseconds of a core, where a wave more costs one.
 pub const LARGE_PRODUCT: usize = 2 << 20;
@@ -17,6 +21,19 @@ pub const LARGE_PRODUCT: usize = 2 << 20;
 const PACKING: usize = 64;
 /// Shorter sums take less time than storing them.
 const SHORTEST_SUM: usize = 32;
+
+/// Terms of a tile, and its lines: rows of a left side, columns of a right one.
+pub const TERMS: usize = 32;
+pub const LINES: usize = 16;
+
+/// Which products are packed, from how many operations on.
+#[derive(Clone, Copy, Debug)]
+pub struct Goals {
+    /// Rounded to bfloat16.
+    pub halves: Option<usize>,
+    /// In three parts, where there are units for it.
+    pub thirds: usize,
+}
 
 /// Which calls of a plan are not what they look like.
 #[derive(Default)]
@@ -37,23 +54,100 @@ pub enum Packing {
     Across { apart: usize, odd: bool, panel: usize },
     /// No pairs, but rows, in such panels.
     Rows { panel: usize },
+    /// Tiles for units that multiply matrices.
+    Tiles(Tiling),
+}
+
+/// How a side of a product is cut into tiles of [`LINES`] by [`TERMS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tiling {
+    pub side: TileSide,
+    pub lines: usize,
+    pub terms: usize,
+    /// From line to line, and from term to term.
+    pub line: usize,
+    pub apart: usize,
+    /// Bfloat16 for each number: 1 or 3.
+    pub parts: usize,
+}
+
+/// A side that is packed where it is multiplied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Raw {
+    pub tiling: Tiling,
+    pub left: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TileSide {
+    /// The terms of a row are neighbours.
+    LeftAlong,
+    /// Rows are.
+    LeftAcross,
+    /// Columns are.
+    Right,
+}
+
+impl Tiling {
+    fn of(m: &Matmul, left: bool, parts: usize) -> Tiling {
+        let (lines, line, apart) = if left { (m.m, m.a.row, m.a.col) } else { (m.n, m.b.col, m.b.row) };
+        let side = match left {
+            true if apart == 1 => TileSide::LeftAlong,
+            true => TileSide::LeftAcross,
+            false => TileSide::Right,
+        };
+        Tiling { side, lines, terms: m.k, line, apart, parts }
+    }
+
+    /// Tiles along the lines.
+    pub fn bands(&self) -> usize {
+        self.lines.div_ceil(LINES)
+    }
+
+    /// Tiles along the sum.
+    pub fn blocks(&self) -> usize {
+        self.terms.div_ceil(TERMS)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bands() * self.blocks() * self.parts * LINES * TERMS * 2
+    }
 }
 
 /// How pairs are multiplied.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Product {
     /// Both sides are packed, the right one in panels as wide as a tile.
-    Tiles,
+    Pairs,
+    /// Sides are packed in tiles, each number in so many parts; one of them as it goes, if it is `raw`.
+    Tiles { parts: usize, raw: Option<Raw> },
     /// One side is full of zeros and read as it is; the other is packed.
     #[cfg(target_arch = "x86_64")]
     Skipping(Sides),
 }
 
-/// Whether products of pairs are to be had: asks the operating system's saved-state mask too, not the processor's flag alone.
+/// Whether products in bfloat16 are to be had: asks the operating system too, not the processor's flag alone.
 pub fn has_halves() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+        Isa::detect() >= Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+/// Whether they are faster than in 32 bits: Intel's processors do no more of them in an instruction's time, except on matrix units.
+pub fn gains_from_halves() -> bool {
+    has_halves() && (Isa::detect() >= Isa::Amx || !is_intel())
+}
+
+fn is_intel() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let vendor = std::arch::x86_64::__cpuid(0);
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
@@ -71,14 +165,17 @@ pub struct Halved {
 
 /// The same plan where nothing gains, or the processor has no such instructions.
 pub fn halved(plan: Plan) -> Halved {
-    let (plan, halves) = halve_products(plan, Isa::detect(), LARGE_PRODUCT);
-    let flops = halves.products.keys().map(|&call| plan.calls[call].cost.flops).sum();
-    Halved { products: halves.products.len(), flops, plan }
+    let goals = Goals { halves: Some(LARGE_PRODUCT), thirds: LARGE_PRODUCT };
+    let (plan, halves) = halve_products(plan, Isa::detect(), goals);
+    let rounded = |product: &Product| !matches!(product, Product::Tiles { parts: 3, .. });
+    let products: Vec<usize> = halves.products.iter().filter(|p| rounded(p.1)).map(|p| *p.0).collect();
+    let flops = products.iter().map(|&call| plan.calls[call].cost.flops).sum();
+    Halved { products: products.len(), flops, plan }
 }
 
-/// The plan with products in pairs that do at least `from` operations more than pay for packing.
-pub fn halve_products(plan: Plan, isa: Isa, from: usize) -> (Plan, Halves) {
-    if isa != Isa::Avx512 || !has_halves() {
+/// The plan with such products packed that do at least as many operations as `goals` say more than pay for packing.
+pub fn halve_products(plan: Plan, isa: Isa, goals: Goals) -> (Plan, Halves) {
+    if isa < Isa::Avx512 || !has_halves() || (isa < Isa::Amx && goals.halves.is_none()) {
         return (plan, Halves::default());
     }
     #[cfg(target_arch = "x86_64")]
@@ -86,7 +183,7 @@ pub fn halve_products(plan: Plan, isa: Isa, from: usize) -> (Plan, Halves) {
     #[cfg(not(target_arch = "x86_64"))]
     let listed = vec![];
     let suits = |call: &Call| !call.work.touches().0.iter().any(|id| listed.contains(id));
-    let choose = |call: &Call| Chosen::of(call, &plan, isa, from).filter(|_| suits(call));
+    let choose = |call: &Call| Chosen::of(call, &plan, isa, goals).filter(|_| suits(call));
     let chosen: Vec<Option<Chosen>> = plan.calls.iter().map(choose).collect();
     if chosen.iter().all(Option::is_none) {
         return (plan, Halves::default());
@@ -108,21 +205,27 @@ pub fn halve_products(plan: Plan, isa: Isa, from: usize) -> (Plan, Halves) {
             let Some(copy) = chosen.copy(m, left) else { continue };
             let buffer = packed.buffer(&copy).unwrap_or_else(|| {
                 let buffer = packed.place(&copy, &mut buffers);
-                let (label, phase) = (format!("to bfloat16, for {}", call.label), call.phase);
+                let what = if chosen.exact() { "in parts" } else { "to bfloat16" };
+                let (label, phase) = (format!("{what}, for {}", call.label), call.phase);
                 let cost = Cost { flops: 0, bytes: copy.bytes() };
                 all.push((Call { work: copy.work(buffer), wave, cost, label, phase }, Kind::Pack(copy.packing)));
                 buffer
             });
-            let along = matches!(copy.packing, Packing::Along { .. });
-            let (row, col) = if along || !left { (copy.cols, 1) } else { (1, copy.cols) };
+            let (row, col) = match copy.packing {
+                // somewhere: who multiplies knows better
+                Packing::Tiles(_) if left => (1, 0),
+                Packing::Tiles(_) => (0, 1),
+                Packing::Across { .. } | Packing::Rows { .. } if left => (1, copy.cols),
+                Packing::Along { .. } | Packing::Across { .. } | Packing::Rows { .. } => (copy.cols, 1),
+            };
             let side = Operand { buffer, dtype: DType::F32, offset: 0, outer: vec![], row, col };
             *(if left { &mut m.a } else { &mut m.b }) = side;
         }
-        if chosen.product == Product::Tiles {
+        if chosen.product == Product::Pairs {
             m.k = m.k.div_ceil(2);
         }
         scratch_bytes = scratch_bytes.max(packed.end);
-        call.label = format!("in bfloat16: {}", call.label);
+        call.label = format!("in {}bfloat16: {}", if chosen.exact() { "three " } else { "" }, call.label);
         all.push((call, Kind::Product(chosen.product)));
     }
     all.sort_by_key(|(call, _)| call.wave);
@@ -156,19 +259,43 @@ struct Chosen {
     panel: usize,
 }
 
+/// Operations in a nanosecond of a core, and nanoseconds to pack a number (Emerald Rapids): in 32 bits, and in parts on matrix units.
+const EXACT_RATE: f64 = 125.0;
+const TILE_PACKING: f64 = 0.4;
+/// Lines of a side whose sums with some lines of the other stay in the second-level cache of a core.
+const MOST_AT_ONCE: usize = 512;
+fn tile_rate(parts: usize) -> f64 {
+    if parts == 1 { 1200.0 } else { 300.0 }
+}
+
 impl Chosen {
     /// `None` for what is no product, or not large enough, or not such as pairs and generated code can have.
-    fn of(call: &Call, plan: &Plan, isa: Isa, from: usize) -> Option<Chosen> {
+    fn of(call: &Call, plan: &Plan, isa: Isa, goals: Goals) -> Option<Chosen> {
         let Work::Matmul(m) = &call.work else { return None };
         let plain = m.outer.is_empty() && m.deep.is_empty() && m.a.dtype == DType::F32 && m.b.dtype == DType::F32;
         let neighbours = (m.a.col == 1 || m.a.row == 1) && m.b.col == 1;
-        let long = m.k > 1 && m.k >= SHORTEST_SUM.min(from);
-        let gains = |packed: usize| 2 * m.m * m.n * m.k >= from + PACKING.min(from) * m.k * packed;
-        if !plain || !neighbours || !long {
+        if !plain || !neighbours || m.k < 2 {
             return None;
         }
         #[cfg(target_arch = "x86_64")]
-        if let Some(sides) = Sides::of(m, plan, isa)
+        let sides = Sides::of(m, plan, isa);
+        if isa >= Isa::Amx {
+            #[cfg(target_arch = "x86_64")]
+            let kept = sides.map_or(1.0, |sides| sides.kept);
+            #[cfg(not(target_arch = "x86_64"))]
+            let kept = 1.0;
+            return Chosen::tiles(m, kept, goals);
+        }
+        let from = goals.halves?;
+        let long = m.k >= SHORTEST_SUM.min(from);
+        // smaller ones are asked for by tests
+        let faster = !is_intel() || from < LARGE_PRODUCT;
+        if !long || !faster {
+            return None;
+        }
+        let gains = |packed: usize| 2 * m.m * m.n * m.k >= from + PACKING.min(from) * m.k * packed;
+        #[cfg(target_arch = "x86_64")]
+        if let Some(sides) = sides
             && sides.kept < FEW
             && sides.n >= PANEL
             && gains(sides.n)
@@ -177,7 +304,39 @@ impl Chosen {
         }
         let _ = (plan, isa);
         let panel = if gains(m.m + m.n) { tile_width(m)? } else { return None };
-        Some(Chosen { product: Product::Tiles, panel })
+        Some(Chosen { product: Product::Pairs, panel })
+    }
+
+    /// On matrix units, where that is faster than multiplying in 32 bits without the zeros.
+    #[cfg(target_arch = "x86_64")]
+    fn tiles(m: &Matmul, kept: f64, goals: Goals) -> Option<Chosen> {
+        let operations = 2 * m.m * m.n * m.k;
+        let (parts, from) = match goals.halves {
+            Some(from) if operations >= from => (1, from),
+            _ => (3, goals.thirds),
+        };
+        // whole blocks are multiplied
+        let [rows, cols] = [m.m, m.n].map(|lines| lines.next_multiple_of(BLOCK));
+        let multiplied = 2 * rows * cols * m.k.next_multiple_of(TERMS);
+        let takes = multiplied as f64 / tile_rate(parts) + TILE_PACKING * ((m.m + m.n) * m.k) as f64;
+        // smaller ones are asked for by tests
+        let faster = takes < kept * operations as f64 / EXACT_RATE || from < LARGE_PRODUCT;
+        let suits = operations >= from && faster && MatrixTask::suits(m);
+        // each line is packed once where it meets all of the other side at once
+        let left = m.m >= m.n;
+        let once = m.m.min(m.n) <= MOST_AT_ONCE && m.m.max(m.n) >= 2 * BLOCK;
+        let raw = once.then(|| Raw { tiling: Tiling::of(m, left, parts), left });
+        suits.then_some(Chosen { product: Product::Tiles { parts, raw }, panel: 0 })
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn tiles(_: &Matmul, _: f64, _: Goals) -> Option<Chosen> {
+        None
+    }
+
+    /// As exact as in 32 bits.
+    fn exact(&self) -> bool {
+        matches!(self.product, Product::Tiles { parts: 3, .. })
     }
 
     /// How a side is packed, if it is.
@@ -193,8 +352,17 @@ impl Chosen {
             packing,
         };
         match self.product {
-            Product::Tiles if left && apart == 1 => Some(copy(count, terms, across, 2, Packing::Along { odd })),
-            Product::Tiles => {
+            Product::Tiles { raw: Some(raw), .. } if raw.left == left => None,
+            Product::Tiles { parts, .. } => {
+                let tiling = Tiling::of(m, left, parts);
+                let packing = Packing::Tiles(tiling);
+                Some(match tiling.side {
+                    TileSide::LeftAlong => copy(count, m.k, across, 1, packing),
+                    TileSide::LeftAcross | TileSide::Right => copy(m.k, count, apart, 1, packing),
+                })
+            }
+            Product::Pairs if left && apart == 1 => Some(copy(count, terms, across, 2, Packing::Along { odd })),
+            Product::Pairs => {
                 let panel = if left { count } else { self.panel };
                 Some(copy(terms, count, 2 * apart, 1, Packing::Across { apart, odd, panel }))
             }
@@ -232,11 +400,25 @@ struct SideCopy {
 impl SideCopy {
     /// Read and written.
     fn bytes(&self) -> usize {
-        self.rows * self.cols * if matches!(self.packing, Packing::Rows { .. }) { 6 } else { 12 }
+        match self.packing {
+            Packing::Along { .. } | Packing::Across { .. } => self.rows * self.cols * 12,
+            Packing::Rows { .. } => self.rows * self.cols * 6,
+            Packing::Tiles(tiling) => 4 * tiling.lines * tiling.terms + tiling.bytes(),
+        }
+    }
+
+    /// Written, and room that is not used.
+    fn room(&self) -> usize {
+        match self.packing {
+            Packing::Tiles(tiling) => tiling.bytes(),
+            _ => self.rows * self.cols * 4,
+        }
     }
 
     fn work(&self, buffer: BufferId) -> Work {
-        let to = Operand { buffer, dtype: DType::F32, offset: 0, outer: vec![], row: self.cols, col: 1 };
+        // tiles of one part are shorter than the numbers they are made of
+        let row = if matches!(self.packing, Packing::Tiles(_)) { 0 } else { self.cols };
+        let to = Operand { buffer, dtype: DType::F32, offset: 0, outer: vec![], row, col: 1 };
         Work::Loop(Loop {
             outer: vec![],
             rows: self.rows,
@@ -265,8 +447,8 @@ impl Packed {
 
     fn place(&mut self, copy: &SideCopy, buffers: &mut Vec<Buffer>) -> BufferId {
         let storage = Storage::Scratch { offset: self.end };
-        self.end = (self.end + copy.rows * copy.cols * 4).next_multiple_of(64);
-        buffers.push(Buffer { shape: Shape::from(vec![copy.rows, copy.cols]), dtype: DType::F32, storage });
+        self.end = (self.end + copy.room()).next_multiple_of(64);
+        buffers.push(Buffer { shape: Shape::from(vec![copy.room() / 4]), dtype: DType::F32, storage });
         self.copies.push((copy.clone(), buffers.len() - 1));
         buffers.len() - 1
     }

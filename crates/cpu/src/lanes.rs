@@ -266,7 +266,7 @@ mod tests {
         assert!(worst::<Plain<false>>(sigmoid, logistic) < 3e-7);
         assert!(worst::<Plain<false>>(tanh, f64::tanh) < 5e-7);
         #[cfg(target_arch = "x86_64")]
-        if Isa::detect() == Isa::Avx512 {
+        if Isa::detect() >= Isa::Avx512 {
             use std::arch::x86_64::__m512;
             assert!(worst::<__m512>(sigmoid, logistic) < 3e-7);
             assert!(worst::<__m512>(tanh, f64::tanh) < 5e-7);

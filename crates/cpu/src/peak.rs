@@ -12,7 +12,7 @@ pub fn multiply_add(turns: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     match Isa::detect() {
         // SAFETY: `detect` has just found these features.
-        Isa::Avx512 => return unsafe { avx512(turns) },
+        Isa::Avx512 | Isa::Amx => return unsafe { avx512(turns) },
         // SAFETY: as above.
         Isa::Avx2 => return unsafe { avx2(turns) },
         Isa::Portable => {}

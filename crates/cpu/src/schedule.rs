@@ -252,7 +252,7 @@ impl Dealer<'_> {
         let cost = self.plan.calls[i].cost;
         // rows of a gather lie anywhere in memory
         let bandwidth = if self.tasks[i].gathers() { 20.0 } else { 60.0 };
-        cost.flops as f64 * self.tasks[i].share() / 80.0 + cost.bytes as f64 / bandwidth + 15.0
+        cost.flops as f64 * self.tasks[i].share() / (80.0 * self.tasks[i].pace()) + cost.bytes as f64 / bandwidth + 15.0
     }
 
     /// Bytes that a call reads and each thread wrote last. What it only writes does not count: a copy belongs with its source,

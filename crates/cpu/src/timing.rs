@@ -66,6 +66,8 @@ pub struct Times {
     pub calls: Vec<f64>,
     /// For each call, the part of its FLOPs that it is expected to do: products skip zeros.
     pub done: Vec<f64>,
+    /// For each call, how many times as many FLOPs as multiply-adds in 32 bits its instructions can do at most.
+    pub pace: Vec<f64>,
     /// Seconds per step at barriers, summed over threads.
     pub waiting: f64,
     /// The 50th, 90th and 99th percentile of seconds of a step.

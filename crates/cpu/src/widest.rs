@@ -22,7 +22,7 @@ pub fn widest<F: Plain>(f: F) -> F::Output {
         }
         match Isa::detect() {
             // SAFETY: `detect` has just found these features.
-            Isa::Avx512 => return unsafe { avx512(f) },
+            Isa::Avx512 | Isa::Amx => return unsafe { avx512(f) },
             // SAFETY: as above.
             Isa::Avx2 => return unsafe { avx2(f) },
             Isa::Portable => {}

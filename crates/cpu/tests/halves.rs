@@ -1,7 +1,9 @@
 //! Products in bfloat16: what they compute, told exactly, and how near a training stays to one in 32 bits. Runs where the processor has
 //! the instructions, except for what happens where it has not.
 
-use citius_cpu::{Driver, Executable, Flow, Inputs, Isa, LARGE_PRODUCT, Memory, Options, Outputs, has_halves};
+use citius_cpu::{
+    Driver, Executable, Flow, Inputs, Isa, LARGE_PRODUCT, Memory, Options, Outputs, gains_from_halves, has_halves,
+};
 use citius_graph::{DType, Graph, Init, random};
 use citius_nn::{Activation, Adam, Learning, Module, TransformerClassifier, cross_entropy, mlp};
 use citius_plan::Plan;
@@ -47,10 +49,14 @@ fn run(plan: Plan, inputs: &Inputs, steps: u64, options: Options) -> (Vec<Vec<Ve
     (keep.kept, step.plan().clone())
 }
 
-/// The same for 1, 2 and 3 threads, which give the same bits.
+/// The same for 1, 2 and 3 threads, which give the same bits; pairs, not tiles (`tiles.rs`).
 fn run_halved(plan: &Plan, inputs: &Inputs, steps: u64) -> (Vec<Vec<Vec<f32>>>, Plan) {
-    let on =
-        |threads| run(plan.clone(), inputs, steps, Options { threads, halves_from: Some(1), ..Options::default() });
+    run_halved_on(Isa::Avx512, plan, inputs, steps)
+}
+
+fn run_halved_on(isa: Isa, plan: &Plan, inputs: &Inputs, steps: u64) -> (Vec<Vec<Vec<f32>>>, Plan) {
+    let options = Options { isa: Some(isa), halves_from: Some(1), ..Options::default() };
+    let on = |threads| run(plan.clone(), inputs, steps, Options { threads, ..options });
     let (found, plan) = on(1);
     let bits = |all: &[Vec<Vec<f32>>]| all.iter().flatten().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
     for threads in [2, 3] {
@@ -165,7 +171,13 @@ fn learned(g: &Graph, loss: &citius_graph::Tensor) -> Plan {
 /// In 32 bits and in 16: gradients of the first step are within `share` of each other in length, ten losses within 1%.
 fn compare(plan: &Plan, inputs: &Inputs, products: usize, share: f64) {
     let whole = run(plan.clone(), inputs, 10, Options { threads: 2, ..Options::default() }).0;
-    let (halves, with_halves) = run_halved(plan, inputs, 10);
+    for isa in Isa::available().into_iter().filter(|isa| *isa >= Isa::Avx512) {
+        compare_on(isa, plan, &whole, inputs, products, share);
+    }
+}
+
+fn compare_on(isa: Isa, plan: &Plan, whole: &[Vec<Vec<f32>>], inputs: &Inputs, products: usize, share: f64) {
+    let (halves, with_halves) = run_halved_on(isa, plan, inputs, 10);
     assert!(halved(&with_halves) >= products, "{with_halves}");
     for (i, (name, _)) in plan.outputs.iter().enumerate().filter(|output| output.1.0.starts_with("gradient of")) {
         let both = || whole[0][i].iter().zip(&halves[0][i]).map(|(x, y)| (*x as f64, *y as f64));
@@ -233,7 +245,11 @@ fn without_the_instructions_nothing_changes() {
         let inputs = Inputs::new().f32("a", &a);
         let (whole, _) = run(plan.clone(), &inputs, 1, options);
         let (halves, made) = run(plan.clone(), &inputs, 1, Options { halves_from: Some(LARGE_PRODUCT), ..options });
-        let has = isa == Isa::Avx512 && has_halves();
+        let has = match isa {
+            Isa::Portable | Isa::Avx2 => false,
+            Isa::Avx512 => gains_from_halves() && Isa::detect() == Isa::Avx512,
+            Isa::Amx => true,
+        };
         assert_eq!(halved(&made), has as usize, "{isa}");
         assert_eq!(whole == halves, !has, "{isa}");
     }

@@ -71,7 +71,9 @@ fn steps_do_not_allocate() {
         }
     }
     for training in [pictures(0.0), wide()] {
-        count(&training, Options { threads: 2, halves_from: Some(1), ..Options::default() }, WARM_UP);
+        for halves_from in [Some(1), None] {
+            count(&training, Options { threads: 2, halves_from, thirds_from: Some(1), ..Options::default() }, WARM_UP);
+        }
     }
     let filled = table_filled();
     for leaves in [false, true] {

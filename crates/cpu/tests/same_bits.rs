@@ -36,13 +36,15 @@ fn any_number_of_threads() {
     }
 }
 
-/// A training in bfloat16: parameters and moments after many steps.
+/// A training in bfloat16, and one in three of them for each number: parameters and moments after many steps.
 #[test]
-fn any_number_of_threads_in_halves() {
-    for training in [pictures(0.1), wide()] {
+fn any_number_of_threads_in_parts() {
+    for (training, halves_from) in [(pictures(0.1), Some(1)), (wide(), Some(1)), (pictures(0.1), None), (wide(), None)]
+    {
         let with = |threads| {
             let mut memory = Memory::new(SEED);
-            run(&training, &mut memory, Options { threads, halves_from: Some(1), ..Options::default() }, 0, STEPS);
+            let options = Options { threads, halves_from, thirds_from: Some(1), ..Options::default() };
+            run(&training, &mut memory, options, 0, STEPS);
             bits(&memory)
         };
         let one = with(1);

@@ -21,8 +21,8 @@ impl Cpu {
 
     /// The same with products in bfloat16; none where the processor has no such instructions.
     pub fn with_halves() -> Vec<Cpu> {
-        let all = [1, 3].map(|threads| Cpu { isa: Isa::Avx512, threads, halves: true });
-        all.into_iter().filter(|_| has_halves()).collect()
+        let isas = Isa::available().into_iter().filter(|isa| *isa >= Isa::Avx512 && has_halves());
+        isas.flat_map(|isa| [1, 3].map(|threads| Cpu { isa, threads, halves: true })).collect()
     }
 }
 
@@ -39,6 +39,8 @@ impl Evaluate for Cpu {
             threads: self.threads,
             isa: Some(self.isa),
             halves_from: self.halves.then_some(1),
+            // however small, so that matrix units are tested
+            thirds_from: Some(1),
             ..Options::default()
         };
         let mut executable = Executable::new(plan, &mut memory, options).map_err(|e| e.to_string())?;

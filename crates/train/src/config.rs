@@ -172,7 +172,7 @@ wishes! {
     rates: Vec<Rate>,
     /// Where the steps run; `auto` or open: on the faster device.
     device: Device,
-    /// Of large products: `fp32`; on a GPU `tf32`, `bf16` or `fp16`; `bf16` also on processors with AVX512-BF16.
+    /// Of large products: `fp32`; on a GPU `tf32`, `bf16` or `fp16`; `bf16` also on processors that gain from it (AMX, AMD's AVX512-BF16).
     precision: Precision,
     /// Causes that the doctor leaves out.
     #[serde(deserialize_with = "one_or_more")]

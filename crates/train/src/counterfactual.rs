@@ -317,7 +317,7 @@ fn variants(material: &Material, settings: &Settings, machine: Machine, batch: u
         let cpu = citius_cpu::Options { threads, ..machine.cpu };
         all.push((What::Threads(threads), Supply::Real, settings.clone(), Machine { cpu, ..machine }, None));
     }
-    if citius_cpu::has_halves() && settings.precision == Precision::Fp32 {
+    if citius_cpu::gains_from_halves() && settings.precision == Precision::Fp32 {
         let other = Settings { precision: Precision::Bf16, ..settings.clone() };
         let cpu = citius_cpu::Options { halves_from: Some(citius_cpu::LARGE_PRODUCT), ..machine.cpu };
         all.push((What::Precision(Precision::Bf16), Supply::Real, other, Machine { cpu, ..machine }, None));
@@ -336,7 +336,8 @@ fn roofline(rig: &mut Rig, machine: Machine, step: f64) -> Option<(f64, bool)> {
     let ceilings = Ceilings::get().on(threads, working_set(plan));
     // by arithmetic, by bytes, and by the longer of them, call by call
     let (mut least, mut known, mut busy) = ([0.0; 3], 0.0, 0.0);
-    for (call, (seconds, done)) in plan.calls.iter().zip(times.calls.iter().zip(&times.done)) {
+    for (i, call) in plan.calls.iter().enumerate() {
+        let (seconds, done) = (times.calls[i], times.done[i] / times.pace[i]);
         let (flops, bytes) = (call.cost.flops as f64 * done, call.cost.bytes as f64);
         let seconds = seconds / threads as f64;
         busy += seconds;

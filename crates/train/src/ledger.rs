@@ -323,6 +323,7 @@ struct Timed {
     calls: Vec<f64>,
     /// The part of its FLOPs that each does.
     done: Vec<f64>,
+    pace: Vec<f64>,
 }
 
 fn on_processor(times: &Times) -> Option<Timed> {
@@ -353,6 +354,7 @@ fn on_processor(times: &Times) -> Option<Timed> {
         step_us: StepTime { mean: whole * 1e6, p50, p90, p99 },
         calls: times.calls.clone(),
         done: times.done.clone(),
+        pace: times.pace.clone(),
     })
 }
 
@@ -392,6 +394,7 @@ fn on_gpu(engine: &Engine, which: usize) -> Option<Timed> {
         step_us: StepTime { mean, p50: mean, p90: mean, p99: mean },
         calls: weights.iter().map(|w| w * each * engine.threads(which) as f64).collect(),
         done: vec![1.0; plan.calls.len()],
+        pace: vec![1.0; plan.calls.len()],
     })
 }
 
@@ -404,13 +407,13 @@ fn kernels(plan: &Plan, timed: &Timed, threads: usize, ceilings: Option<&Ceiling
     let mut all: Vec<KernelTime> = plan
         .calls
         .iter()
-        .zip(timed.calls.iter().zip(&timed.done))
-        .map(|(call, (seconds, done))| {
-            let n = timed.steps as f64;
-            let seconds = seconds / threads.max(1) as f64 * n;
+        .enumerate()
+        .map(|(i, call)| {
+            let (n, done) = (timed.steps as f64, timed.done[i]);
+            let seconds = timed.calls[i] / threads.max(1) as f64 * n;
             let (ops, place) = call.label.split_once("  # ").unwrap_or((&call.label, ""));
             let (flops, bytes) = (call.cost.flops as f64 * done * n, call.cost.bytes as f64 * n);
-            let ideal = |c: &Ceilings| c.on(threads, in_cache).seconds(flops, bytes);
+            let ideal = |c: &Ceilings| c.on(threads, in_cache).seconds(flops / timed.pace[i], bytes);
             KernelTime {
                 name: call.work.shape(),
                 ops: ops.to_owned(),

@@ -222,10 +222,10 @@ fn precision_on_processor(device: Device, settings: &Settings) -> Option<Choice>
     let why = match settings.precision {
         _ if device != Device::Cpu => return None,
         Precision::Fp32 => return None,
-        Precision::Bf16 if citius_cpu::has_halves() => {
-            "products that gain from AVX512-BF16, all else in 32 bits; `citius plan` tells which"
+        Precision::Bf16 if citius_cpu::gains_from_halves() => {
+            "products that gain from it, all else in 32 bits; `citius plan` tells which"
         }
-        Precision::Bf16 => "this processor has no AVX512-BF16: everything is computed in 32 bits",
+        Precision::Bf16 => "this processor is no faster in 16 bits: everything is computed in 32",
         Precision::Tf32 | Precision::Fp16 => "a GPU's; a processor computes in 32 bits",
     };
     Some(Choice::new("precision", settings.precision.to_string(), why))

@@ -51,7 +51,7 @@ pub struct StepArgs {
     /// Where the steps run: cpu, cuda (an NVIDIA GPU), cuda:1 (the second), or auto, the faster of both
     #[arg(long, value_name = "auto|cpu|cuda|cuda:N", help_heading = "Machine", default_value = "cpu")]
     pub device: Device,
-    /// Large products: fp32; on a GPU tf32, bf16 or fp16; bf16 also on processors with AVX512-BF16
+    /// Large products: fp32; on a GPU tf32, bf16 or fp16; bf16 also on processors that gain from it (AMX, AMD's AVX512-BF16)
     #[arg(long, default_value = "fp32", value_name = "fp32|tf32|bf16|fp16", help_heading = "Machine")]
     pub precision: Precision,
     /// Threads to use; 0 takes as many as turn out fastest
@@ -88,6 +88,7 @@ pub enum IsaName {
     Portable,
     Avx2,
     Avx512,
+    Amx,
 }
 
 impl Variant {
@@ -115,6 +116,7 @@ impl IsaName {
             IsaName::Portable => Isa::Portable,
             IsaName::Avx2 => Isa::Avx2,
             IsaName::Avx512 => Isa::Avx512,
+            IsaName::Amx => Isa::Amx,
         };
         let here = Isa::available();
         match here.contains(&isa) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use citius_cpu::{
-    Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, RowOrder, Slots, Times, Timing, has_halves,
+    Batch, Driver, Flow, Inputs, LARGE_PRODUCT, Options, Outputs, RowOrder, Slots, Times, Timing, gains_from_halves,
 };
 use citius_cuda::Precision;
 use citius_data::{Dataset, Features, InMemory, Loader, LoaderOptions, Order, Source, Target};
@@ -28,15 +28,16 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
         return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
     }
     let halves_from = (args.precision == Precision::Bf16).then_some(LARGE_PRODUCT);
-    if args.precision != Precision::Fp32 && args.device == Device::Cpu && !(halves_from.is_some() && has_halves()) {
-        let why = if halves_from.is_some() { "has no AVX512-BF16" } else { "has none" };
+    let gains = halves_from.is_some() && gains_from_halves();
+    if args.precision != Precision::Fp32 && args.device == Device::Cpu && !gains {
+        let why = if halves_from.is_some() { "is no faster in 16 bits" } else { "has none" };
         screen::line(
             Sink::Stderr,
             &format!("{}: this processor {why}, everything is computed in 32 bits", args.precision),
         );
     }
     let isa = args.isa.map(IsaName::available).transpose()?;
-    let cpu = Options { threads: args.threads, isa, halves_from, timing: Timing::Sampled };
+    let cpu = Options { threads: args.threads, isa, halves_from, timing: Timing::Sampled, ..Options::default() };
     let cuda = citius_cuda::Options { precision: args.precision, ..Default::default() };
     let machine = Machine { device: args.device, cpu, cuda };
     let budget =

@@ -72,7 +72,7 @@ impl GatherTask {
         }
         #[cfg(target_arch = "x86_64")]
         match self.isa {
-            Isa::Avx512 => return self.rows_avx512(rows),
+            Isa::Avx512 | Isa::Amx => return self.rows_avx512(rows),
             Isa::Avx2 => return self.rows_avx2(rows),
             Isa::Portable => {}
         }

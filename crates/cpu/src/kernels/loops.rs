@@ -215,7 +215,7 @@ impl Kernel {
             return Kernel::Sums;
         }
         #[cfg(target_arch = "x86_64")]
-        if isa == Isa::Avx512
+        if isa >= Isa::Avx512
             && let Some(kernel) = crate::x86::LoopKernel::new(work)
         {
             return Kernel::Generated(kernel);
@@ -234,9 +234,9 @@ impl Kernel {
             }
             Kernel::Interpreted(Isa::Portable) => interpret::<false>(work, table, rows, cols),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Interpreted(Isa::Avx2 | Isa::Avx512) => interpret_avx2(work, table, rows, cols),
+            Kernel::Interpreted(Isa::Avx2 | Isa::Avx512 | Isa::Amx) => interpret_avx2(work, table, rows, cols),
             #[cfg(not(target_arch = "x86_64"))]
-            Kernel::Interpreted(Isa::Avx2 | Isa::Avx512) => interpret::<false>(work, table, rows, cols),
+            Kernel::Interpreted(Isa::Avx2 | Isa::Avx512 | Isa::Amx) => interpret::<false>(work, table, rows, cols),
             #[cfg(target_arch = "x86_64")]
             Kernel::Generated(kernel) => kernel.run(table.as_mut_ptr(), rows, cols),
         }

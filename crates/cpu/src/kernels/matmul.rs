@@ -317,7 +317,7 @@ impl Kernel {
     /// The kernel, and whether it reads panels of the right side that are packed.
     fn new(work: &Matmul, isa: Isa, rows_in_place: Option<Side>) -> (Kernel, bool) {
         debug_assert!(work.operands.iter().all(|o| o.dtype == DType::F32), "epilogues read and write f32");
-        if isa == Isa::Avx512
+        if isa >= Isa::Avx512
             && let Some(kernel) = crate::x86::MatmulKernel::new(work, rows_in_place)
         {
             let (rows, cols) = kernel.tile();
@@ -381,9 +381,9 @@ unsafe fn compiled(isa: Isa, work: &Matmul, a: *const f32, b: *const f32, table:
     match isa {
         Isa::Portable => tile_portable(work, a, b, table, rows, cols),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 | Isa::Avx512 => tile_avx2(work, a, b, table, rows, cols),
+        Isa::Avx2 | Isa::Avx512 | Isa::Amx => tile_avx2(work, a, b, table, rows, cols),
         #[cfg(not(target_arch = "x86_64"))]
-        Isa::Avx2 | Isa::Avx512 => tile_portable(work, a, b, table, rows, cols),
+        Isa::Avx2 | Isa::Avx512 | Isa::Amx => tile_portable(work, a, b, table, rows, cols),
     }
 }
 

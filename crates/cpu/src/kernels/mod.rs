@@ -8,9 +8,13 @@ mod in_place;
 mod loops;
 mod matmul;
 #[cfg(target_arch = "x86_64")]
+mod matrix;
+#[cfg(target_arch = "x86_64")]
 mod nonzeros;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
+#[cfg(target_arch = "x86_64")]
+mod parts;
 mod random;
 mod recurrence;
 mod scatter;
@@ -26,12 +30,13 @@ use citius_plan::{Call, Plan, Work};
 
 use crate::halves::Halves;
 #[cfg(target_arch = "x86_64")]
-use crate::halves::Product;
+use crate::halves::{Packing, Product};
 use crate::isa::Isa;
 use crate::prefetch::Share;
 
 #[cfg(target_arch = "x86_64")]
 pub use {
+    matrix::{BLOCK, MatrixTask},
     skipping::Sides,
     skipping_pairs::{FEW, PANEL},
 };
@@ -54,6 +59,10 @@ pub enum Task {
     Pairs(pairs::PairsTask),
     #[cfg(target_arch = "x86_64")]
     SkippingPairs(skipping_pairs::SkippingPairs),
+    #[cfg(target_arch = "x86_64")]
+    Parts(parts::PartsTask),
+    #[cfg(target_arch = "x86_64")]
+    Matrix(MatrixTask),
     Scatter(scatter::ScatterTask),
     Random(random::RandomTask),
     ArgMax(argmax::ArgMaxTask),
@@ -96,9 +105,13 @@ impl Task {
     #[cfg(target_arch = "x86_64")]
     fn of_halves(work: &Work, call: usize, halves: &Halves) -> Option<Task> {
         match work {
-            Work::Loop(l) => halves.packs.get(&call).map(|p| Task::Pairs(pairs::PairsTask::new(l, *p))),
+            Work::Loop(l) => halves.packs.get(&call).map(|packing| match packing {
+                Packing::Tiles(tiling) => Task::Parts(parts::PartsTask::new(l, *tiling)),
+                packing => Task::Pairs(pairs::PairsTask::new(l, *packing)),
+            }),
             Work::Matmul(m) => match halves.products.get(&call)? {
-                Product::Tiles => matmul::MatmulTask::of_pairs(m).map(Task::Matmul),
+                Product::Pairs => matmul::MatmulTask::of_pairs(m).map(Task::Matmul),
+                Product::Tiles { parts, raw } => MatrixTask::new(m, *parts, *raw).map(Task::Matrix),
                 Product::Skipping(sides) => Some(Task::SkippingPairs(skipping_pairs::SkippingPairs::new(m, *sides))),
             },
             _ => None,
@@ -143,6 +156,10 @@ impl Task {
             Task::Pairs(t) => t.bind(pointers),
             #[cfg(target_arch = "x86_64")]
             Task::SkippingPairs(t) => t.bind(pointers),
+            #[cfg(target_arch = "x86_64")]
+            Task::Parts(t) => t.bind(pointers),
+            #[cfg(target_arch = "x86_64")]
+            Task::Matrix(t) => t.bind(pointers),
             Task::Scatter(t) => t.bind(pointers),
             Task::Random(t) => t.bind(pointers),
             Task::ArgMax(t) => t.bind(pointers),
@@ -164,6 +181,10 @@ impl Task {
             Task::Pairs(t) => t.units(),
             #[cfg(target_arch = "x86_64")]
             Task::SkippingPairs(t) => t.units(),
+            #[cfg(target_arch = "x86_64")]
+            Task::Parts(t) => t.units(),
+            #[cfg(target_arch = "x86_64")]
+            Task::Matrix(t) => t.units(),
             Task::Scatter(t) => t.units(),
             Task::Random(t) => t.units(),
             Task::ArgMax(t) => t.units(),
@@ -182,12 +203,27 @@ impl Task {
         }
     }
 
+    /// How many times as many operations as multiply-adds in 32 bits its instructions can do at most.
+    pub fn pace(&self) -> f64 {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Task::Matmul(t) if t.is_of_pairs() => 2.0,
+            #[cfg(target_arch = "x86_64")]
+            Task::SkippingPairs(_) => 2.0,
+            #[cfg(target_arch = "x86_64")]
+            Task::Matrix(t) => t.pace(),
+            _ => 1.0,
+        }
+    }
+
     /// About `units` units that are best run together.
     pub fn grain(&self, units: usize) -> usize {
         match self {
             Task::Matmul(t) => t.grain(units),
             #[cfg(target_arch = "x86_64")]
             Task::SkippingPairs(_) => 1,
+            #[cfg(target_arch = "x86_64")]
+            Task::Matrix(t) => t.grain(units),
             _ => units.max(1),
         }
     }
@@ -238,6 +274,10 @@ impl Task {
             Task::Pairs(t) => t.run(units),
             #[cfg(target_arch = "x86_64")]
             Task::SkippingPairs(t) => t.run(units),
+            #[cfg(target_arch = "x86_64")]
+            Task::Parts(t) => t.run(units),
+            #[cfg(target_arch = "x86_64")]
+            Task::Matrix(t) => t.run(units),
             Task::Scatter(t) => t.run(units),
             Task::Random(t) => t.run(units, context),
             Task::ArgMax(t) => t.run(units),

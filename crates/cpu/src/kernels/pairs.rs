@@ -60,6 +60,7 @@ impl PairsTask {
                         across(from.add(col), second.map(|second| second.add(col)), to, width);
                     }
                 }
+                Packing::Tiles(_) => unreachable!("packed by `PartsTask`"),
                 Packing::Rows { panel } => {
                     for col in (0..self.cols).step_by(panel) {
                         let width = panel.min(self.cols - col);

@@ -50,7 +50,7 @@ impl RecurrenceTask {
         for unit in units {
             match self.isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => self.walk_avx512(unit),
+                Isa::Avx512 | Isa::Amx => self.walk_avx512(unit),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => self.walk_avx2(unit),
                 _ => self.walk::<Plain<false>>(unit),
@@ -288,7 +288,7 @@ impl RecurrenceGradientTask {
         for unit in units {
             match self.isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => self.walk_avx512(unit),
+                Isa::Avx512 | Isa::Amx => self.walk_avx512(unit),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => self.walk_avx2(unit),
                 _ => self.walk::<Plain<false>>(unit),

@@ -69,7 +69,7 @@ impl TransposeTask {
                 let width = BLOCK.min(self.cols - start);
                 let (from, to) = (source.add(start * self.from.col + first), target.add(first * self.to.row + start));
                 #[cfg(target_arch = "x86_64")]
-                if self.isa == Isa::Avx512 {
+                if self.isa >= Isa::Avx512 {
                     crate::x86::turn_block(from, self.from.col, to, self.to.row, height, width);
                     continue;
                 }

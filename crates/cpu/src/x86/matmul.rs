@@ -12,7 +12,8 @@ use super::nonzeros::Side;
 use super::odd::{self, Odd};
 use super::program::{Emitter, Operands, OutOfRegisters, Registers};
 
-type Entry = unsafe extern "sysv64" fn(a: *const f32, b: *const f32, table: *const *mut u8, bands: usize, along: usize);
+pub(super) type Entry =
+    unsafe extern "sysv64" fn(a: *const f32, b: *const f32, table: *const *mut u8, bands: usize, along: usize);
 
 pub struct MatmulKernel {
     rows: usize,
@@ -51,15 +52,12 @@ impl MatmulKernel {
     }
 
     fn with(work: &Matmul, in_place: Option<Side>, multiply: Op) -> Option<MatmulKernel> {
-        let far = |stride: usize, count: usize| stride * count * 4 >= i32::MAX as usize;
-        let evenly = work.operands.iter().all(|o| (o.col <= 1 || work.n == 1) && o.dtype == DType::F32);
         let near = !far(work.a.row, 32) && !far(work.a.col, work.k) && !far(work.b.row, work.k);
         let near = near && work.deep.iter().all(|d| !far(d.a, d.size) && !far(d.b, d.size));
         let pointers = Shared::new(work).firsts.len();
-        let few = pointers + work.deep.len() <= POINTERS.len() && !work.operands.iter().any(|o| far(o.row, 32));
         // its loops run at least once
         let empty = work.deep.iter().any(|d| d.size == 0);
-        if !evenly || !near || !few || empty {
+        if !has_epilogue(work) || !near || empty {
             return None;
         }
         let lanes_follow_rows = work.operands.iter().all(|o| o.row <= 1);
@@ -131,6 +129,18 @@ impl MatmulKernel {
         let entry = self.entries[(rows != self.rows) as usize][(cols != self.cols) as usize];
         entry(a, b, table.as_ptr(), bands, 4 * along)
     }
+}
+
+/// More bytes than an instruction can reach.
+fn far(stride: usize, count: usize) -> bool {
+    stride * count * 4 >= i32::MAX as usize
+}
+
+/// Can the operands of the epilogue be walked by generated code, sixteen columns at a time?
+pub(super) fn has_epilogue(work: &Matmul) -> bool {
+    let evenly = work.operands.iter().all(|o| (o.col <= 1 || work.n == 1) && o.dtype == DType::F32);
+    let few = Shared::new(work).firsts.len() + work.deep.len() <= POINTERS.len();
+    evenly && few && !work.operands.iter().any(|o| far(o.row, 32))
 }
 
 /// The product with rows of the right side one after the other.
@@ -254,7 +264,7 @@ impl Operands for At<'_> {
 
 /// Saves registers, loads the operands' pointers, and runs `tile` once for each band. `tile` says how far it moved A's register and
 /// `rsi`. A's register is `rdi`; where its rows are in place, `rdx` walks their addresses and `rdi` is how far along them we are.
-fn each_band(
+pub(super) fn each_band(
     asm: &mut Asm,
     work: &Matmul,
     in_place: Option<Side>,

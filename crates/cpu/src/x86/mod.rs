@@ -9,8 +9,10 @@ pub mod nonzeros;
 pub mod odd;
 mod program;
 mod short_rows;
+mod sums;
 mod transpose;
 
 pub use loops::LoopKernel;
 pub use matmul::MatmulKernel;
+pub use sums::SumsKernel;
 pub use transpose::turn_block;
