@@ -1,0 +1,97 @@
+//! The `citius` command, as a library: so it compiles while what it calls still does. Exit codes: 0 done, 1 failed, 2 wrong usage, 130
+//! interrupted.
+
+mod answers;
+mod args;
+mod bench;
+mod data;
+mod doctor;
+mod error;
+mod eval;
+mod plan;
+mod predict;
+mod profile;
+mod reading;
+mod screen;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::{Done, Failure};
+
+/// Train neural networks at the speed your machine allows.
+#[derive(Parser)]
+#[command(name = "citius", version, max_term_width = 100, args_override_self = true, after_help = EXAMPLES)]
+struct Citius {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  citius train                                      train on embedded digits
+  citius data inspect houses.csv                    see what is in a file
+  citius train houses.csv --target price            from a table to a model
+  citius predict runs/houses-1 houses-new.csv       use the model
+  citius plan houses.csv --target price             see the compiled step";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a model on a table, on images, or on the embedded digits
+    Train(Box<train::TrainArgs>),
+    /// Predict with a trained model: the target of new rows, the class of pictures, how a series or a text goes on
+    Predict(predict::PredictArgs),
+    /// Judge a trained model on rows whose target is known
+    Eval(eval::EvalArgs),
+    /// Look at data, and pack it for fast reading
+    Data(data::DataArgs),
+    /// Print the compiled training step with its costs, without training
+    Plan(Box<plan::PlanArgs>),
+    /// Show where the time and memory of training steps go, and what would make them faster
+    Profile(Box<profile::ProfileArgs>),
+    /// Say why a training does not learn or is slow, and try the fix
+    Doctor(Box<doctor::DoctorArgs>),
+    /// Time full training epochs of reference workloads
+    Bench(bench::BenchArgs),
+}
+
+/// Does what the command line says.
+pub fn run() -> ExitCode {
+    quiet_when_nobody_reads();
+    let done = match Citius::parse().command {
+        Command::Train(args) => train::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Data(args) => data::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Profile(args) => profile::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Bench(args) => bench::run(&args).map(|()| Done::Well).map_err(Failure::failed),
+    };
+    match done {
+        Ok(code) => match screen::lost() {
+            None => ExitCode::from(u8::from(code)),
+            Some(why) => {
+                screen::line(screen::Sink::Stderr, &format!("error: the output could not be written: {why}"));
+                ExitCode::from(1)
+            }
+        },
+        Err(failure) => {
+            screen::line(screen::Sink::Stderr, &format!("error: {failure}"));
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// A reader that has seen enough, such as `head`, is no failure.
+fn quiet_when_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload_as_str().unwrap_or_default();
+        if message.contains("failed printing to stdout") {
+            std::process::exit(0);
+        }
+        usual(info);
+    }));
+}
