@@ -71,8 +71,13 @@ pub struct Schedule {
 /// A stretch of bytes: in which memory, from, to.
 pub type Span = (usize, usize, usize);
 
-/// A wave may be this much out of balance for the sake of locality.
+/// A wave may be this much out of balance for the sake of locality; one that takes long, in nanoseconds, has little to gain by it: what its
+/// calls read has left the caches of whoever wrote it.
 const SLACK: f64 = 1.25;
+const LONG_SLACK: f64 = 1.05;
+const LONG_WAVE: f64 = 30e3;
+/// Bytes that do not stay in a core's own cache.
+const FAR: usize = 2 << 20;
 /// A call that takes more nanoseconds than this is shared out while it runs.
 const LONG: f64 = 1e6;
 /// Turns in which each thread takes its share of a long call.
@@ -177,6 +182,7 @@ impl Dealer<'_> {
             let mut calls: Vec<usize> =
                 (0..self.plan.calls.len()).filter(|&i| self.plan.calls[i].wave == wave).collect();
             let share = calls.iter().map(|&i| self.price(i)).sum::<f64>() / self.threads as f64;
+            let slack = if share > LONG_WAVE { LONG_SLACK } else { SLACK };
             let mut load = vec![0.0; self.threads];
             // dear calls choose first
             calls.sort_by(|&a, &b| self.price(b).total_cmp(&self.price(a)));
@@ -187,7 +193,7 @@ impl Dealer<'_> {
                     continue;
                 }
                 match self.owner(i) {
-                    Some(t) if load[t] + self.price(i) <= share * SLACK + 50.0 => {
+                    Some(t) if load[t] + self.price(i) <= share * slack + 50.0 => {
                         load[t] += self.price(i);
                         schedule[t][wave].push(Part { task: i, units: 0..self.tasks[i].units(), heap: None });
                         self.record(i, t, 1.0);
@@ -251,7 +257,11 @@ impl Dealer<'_> {
     fn price(&self, i: usize) -> f64 {
         let cost = self.plan.calls[i].cost;
         // rows of a gather lie anywhere in memory
-        let bandwidth = if self.tasks[i].gathers() { 20.0 } else { 60.0 };
+        let bandwidth = match self.tasks[i].gathers() {
+            true => 20.0,
+            false if cost.bytes > FAR => 30.0,
+            false => 60.0,
+        };
         cost.flops as f64 * self.tasks[i].share() / (80.0 * self.tasks[i].pace()) + cost.bytes as f64 / bandwidth + 15.0
     }
 
