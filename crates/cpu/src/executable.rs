@@ -51,6 +51,8 @@ pub enum CpuError {
     Missing(String),
     #[error("this plan breaks its own rules: {0}")]
     Plan(String),
+    #[error("{0}: leave some memory to this process, or allow it to make code")]
+    Code(String),
     #[error("no memory for {0} bytes of intermediate results: use a smaller batch or a smaller network")]
     OutOfMemory(usize),
     #[error("cannot start threads: {0}")]
@@ -140,7 +142,7 @@ impl Executable {
                 }
             }
         }
-        let mut tasks = kernels::tasks(&plan, isa, &halves);
+        let mut tasks = kernels::tasks(&plan, isa, &halves).map_err(CpuError::Code)?;
         let mut schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
         let inputs: Vec<Span> = copies::inputs(&plan).map(|id| copies::original(&plan, id)).collect();

@@ -72,6 +72,7 @@ pub struct Tiling {
 }
 
 /// A side that is packed where it is multiplied.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raw {
     pub tiling: Tiling,
@@ -114,7 +115,8 @@ impl Tiling {
     }
 }
 
-/// How pairs are multiplied.
+/// How packed sides are multiplied.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Product {
     /// Both sides are packed, the right one in panels as wide as a tile.
@@ -260,10 +262,14 @@ struct Chosen {
 }
 
 /// Operations in a nanosecond of a core, and nanoseconds to pack a number (Emerald Rapids): in 32 bits, and in parts on matrix units.
+#[cfg(target_arch = "x86_64")]
 const EXACT_RATE: f64 = 125.0;
+#[cfg(target_arch = "x86_64")]
 const TILE_PACKING: f64 = 0.4;
 /// Lines of a side whose sums with some lines of the other stay in the second-level cache of a core.
+#[cfg(target_arch = "x86_64")]
 const MOST_AT_ONCE: usize = 512;
+#[cfg(target_arch = "x86_64")]
 fn tile_rate(parts: usize) -> f64 {
     if parts == 1 { 1200.0 } else { 300.0 }
 }
@@ -284,7 +290,9 @@ impl Chosen {
             let kept = sides.map_or(1.0, |sides| sides.kept);
             #[cfg(not(target_arch = "x86_64"))]
             let kept = 1.0;
-            return Chosen::tiles(m, kept, goals);
+            // a small batch may be there as addresses of rows (`kernels/in_place.rs`), unless a call of its own packs it
+            let gathered = |call: &Call| matches!(&call.work, Work::Gather(gather) if gather.out == m.a.buffer || gather.out == m.b.buffer);
+            return Chosen::tiles(m, kept, goals, plan.calls.iter().any(gathered));
         }
         let from = goals.halves?;
         let long = m.k >= SHORTEST_SUM.min(from);
@@ -307,9 +315,9 @@ impl Chosen {
         Some(Chosen { product: Product::Pairs, panel })
     }
 
-    /// On matrix units, where that is faster than multiplying in 32 bits without the zeros.
+    /// On matrix units, where that is faster than multiplying in 32 bits without the zeros; both sides are packed `beforehand`, if told so.
     #[cfg(target_arch = "x86_64")]
-    fn tiles(m: &Matmul, kept: f64, goals: Goals) -> Option<Chosen> {
+    fn tiles(m: &Matmul, kept: f64, goals: Goals, beforehand: bool) -> Option<Chosen> {
         let operations = 2 * m.m * m.n * m.k;
         let (parts, from) = match goals.halves {
             Some(from) if operations >= from => (1, from),
@@ -324,13 +332,13 @@ impl Chosen {
         let suits = operations >= from && faster && MatrixTask::suits(m);
         // each line is packed once where it meets all of the other side at once
         let left = m.m >= m.n;
-        let once = m.m.min(m.n) <= MOST_AT_ONCE && m.m.max(m.n) >= 2 * BLOCK;
+        let once = !beforehand && m.m.min(m.n) <= MOST_AT_ONCE && m.m.max(m.n) >= 2 * BLOCK;
         let raw = once.then(|| Raw { tiling: Tiling::of(m, left, parts), left });
         suits.then_some(Chosen { product: Product::Tiles { parts, raw }, panel: 0 })
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn tiles(_: &Matmul, _: f64, _: Goals) -> Option<Chosen> {
+    fn tiles(_: &Matmul, _: f64, _: Goals, _: bool) -> Option<Chosen> {
         None
     }
 

@@ -59,7 +59,8 @@ fn has_matrix_units() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_ulong = 0x1023;
     const TILES: libc::c_ulong = 18;
     // the system keeps vectors of 512 bits, as has been found, and so has an answer here
-    if __cpuid_count(7, 0).edx & (BF16 | TILE) != BF16 | TILE {
+    // numbers are rounded and packed by vectors
+    if !is_x86_feature_detected!("avx512bf16") || __cpuid_count(7, 0).edx & (BF16 | TILE) != BF16 | TILE {
         return false;
     }
     /// SAFETY: the system uses `xsave`, which AVX implies.

@@ -2,7 +2,7 @@
 //! What the units do is written down here in plain arithmetic; where the processor has none, that alone is tested.
 
 use citius_cpu::{Driver, Executable, Flow, Inputs, Isa, Memory, Options, Outputs};
-use citius_graph::{Graph, random};
+use citius_graph::{DType, Graph, random};
 use citius_plan::Plan;
 
 /// Terms of a tile.
@@ -190,6 +190,39 @@ fn what_is_not_finite_stays_where_it_is() {
         for (i, row) in found.chunks(n).enumerate() {
             let bad = [5, 70, 199].contains(&i);
             assert!(row.iter().all(|y| y.is_finite() != bad), "row {i}, in 16 bits: {halves}");
+        }
+    }
+}
+
+/// A small batch that products read where its rows are (`kernels/in_place.rs`): one on the units has it packed, so it is written out.
+#[test]
+fn a_gathered_batch_is_what_it_is_elsewhere() {
+    for backward in [false, true] {
+        let g = Graph::new();
+        let rows = g.input_of("rows", &[256], DType::I32);
+        let x = g.input("table", &[1000, 32]).gather_rows(&rows);
+        g.output("y", &x.matmul(&g.input("w", &[32, 256])));
+        if backward {
+            g.output("dw", &x.t().matmul(&g.input("dy", &[256, 256])));
+        }
+        let plan = citius_plan::compile(&g).unwrap();
+        let (table, w, dy) = (numbers(1, 32_000), numbers(2, 32 * 256), numbers(3, 256 * 256));
+        let rows: Vec<i32> = (0..256).map(|i| i * 37 % 1000).collect();
+        let mut found = Vec::new();
+        for isa in Isa::available() {
+            for threads in [1, 2] {
+                let options = Options { threads, isa: Some(isa), ..Options::default() };
+                let mut memory = Memory::new(0);
+                let mut step = Executable::new(plan.clone(), &mut memory, options).unwrap();
+                let mut keep = Keep { outputs: plan.outputs.len(), kept: vec![] };
+                let inputs = Inputs::new().f32("table", &table).f32("w", &w).f32("dy", &dy).i32("rows", &rows);
+                step.run(&mut memory, &inputs, 0, 1, &mut keep).unwrap();
+                found.push((isa, keep.kept.concat()));
+            }
+        }
+        for (isa, kept) in &found[1..] {
+            let apart = kept.iter().zip(&found[0].1).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+            assert!(apart < 1e-4, "{isa} is {apart} from {}, backward: {backward}", found[0].0);
         }
     }
 }

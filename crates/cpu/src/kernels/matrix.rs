@@ -92,7 +92,7 @@ impl MatrixTask {
         }
     }
 
-    /// About `units` units: whole groups of bands.
+    /// About `units` units: whole stretches of blocks below each other.
     pub fn grain(&self, units: usize) -> usize {
         match self.cut {
             Cut::Blocks { together } => units.max(1).next_multiple_of(together),

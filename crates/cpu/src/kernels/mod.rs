@@ -82,22 +82,24 @@ pub fn listed(plan: &Plan, isa: Isa) -> Vec<citius_plan::BufferId> {
     nonzeros::Nonzeros::find(plan, isa).into_iter().map(|found| found.0).collect()
 }
 
-/// The calls of a plan as tasks.
-pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves) -> Vec<Task> {
+/// The calls of a plan as tasks. `Err`: the system gives no memory for the code of one that has no other way.
+pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves) -> Result<Vec<Task>, String> {
     #[cfg(target_arch = "x86_64")]
     let found = nonzeros::Nonzeros::find(plan, isa);
     #[cfg(not(target_arch = "x86_64"))]
     let found = ();
-    let task = |(i, call): (usize, &Call)| {
-        Task::of_halves(&call.work, i, halves).unwrap_or_else(|| Task::new(&call.work, plan, isa, &found))
+    let task = |(i, call): (usize, &Call)| match Task::of_halves(&call.work, i, halves) {
+        Some(task) => Ok(task),
+        None if halves.products.contains_key(&i) => Err(format!("no executable memory for call {i} ({})", call.label)),
+        None => Ok(Task::new(&call.work, plan, isa, &found)),
     };
-    let tasks: Vec<Task> = plan.calls.iter().enumerate().map(task).collect();
+    let tasks: Vec<Task> = plan.calls.iter().enumerate().map(task).collect::<Result<_, _>>()?;
     #[cfg(target_arch = "x86_64")]
     for (buffer, lists) in &found {
         let walks = |t: &&Task| matches!(t, Task::Matmul(m) if m.sparse().is_some_and(|s| s.walks(lists)));
         lists.settle(plan, *buffer, tasks.iter().filter(walks).count());
     }
-    tasks
+    Ok(tasks)
 }
 
 impl Task {

@@ -204,7 +204,7 @@ unsafe fn store<const PARTS: usize>(low: __m512, high: __m512, to: *mut u8) {
 
 /// Numbers of eight bits each whose sum is the number, the largest first, in the upper halves of the lanes. Each is the nearest to what
 /// those before it have left, so the last has no more than eight bits, and nothing is lost. (Parts below the smallest normal
-/// number are taken for zero by the units; what is infinite comes out as not a number.)
+/// number are taken for zero by the units; what is infinite, or within 0.2% of the largest number, comes out as not a number.)
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn apart<const PARTS: usize>(x: __m512) -> [__m512i; PARTS] {
