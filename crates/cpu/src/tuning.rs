@@ -15,9 +15,13 @@ const TRIES: usize = 3;
 /// A chosen number this much slower than another's best is doubted.
 const DOUBT: f64 = 1.3;
 
-/// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start, and again when
-/// the chosen one becomes slower than another was (something else has come to the machine, or left it). The results are the
-/// same bits for any number, so trying costs nothing but time.
+/// Looks after which all are tried once more, twice as many each time: all tries of one may have met a bad moment, which nobody would
+/// notice as long as another is chosen.
+const PATIENCE: u64 = 8;
+
+/// Finds the number of threads that is fastest for this plan: each candidate is timed a few times at the start, again after a
+/// while that grows, and when the chosen one becomes slower than another was (something else has come to the machine, or left it).
+/// The results are the same bits for any number, so trying costs nothing but time.
 pub(crate) struct Tuning {
     candidates: Vec<usize>,
     /// Seconds per step, the fastest of its tries.
@@ -26,6 +30,9 @@ pub(crate) struct Tuning {
     /// Steps of a trial at least, and after which the choice is looked at again.
     pub shortest: u64,
     pub review: u64,
+    /// Looks since the last trials, and after which the next are due.
+    looks: u64,
+    patience: u64,
 }
 
 impl Tuning {
@@ -45,13 +52,14 @@ impl Tuning {
 
     fn new(candidates: Vec<usize>) -> Tuning {
         let best = vec![f64::INFINITY; candidates.len()];
-        Tuning { candidates, best, trials: 0, shortest: SHORTEST_TRIAL, review: REVIEW }
+        let (shortest, review) = (SHORTEST_TRIAL, REVIEW);
+        Tuning { candidates, best, trials: 0, shortest, review, looks: 0, patience: PATIENCE }
     }
 
     /// For long steps, each of which tells how long it takes: the last candidate is taken untried, until it becomes slower than it was.
     fn trusting(candidates: Vec<usize>) -> Tuning {
         let trials = TRIES * candidates.len();
-        Tuning { trials, shortest: 1, review: LONG_REVIEW, ..Tuning::new(candidates) }
+        Tuning { trials, shortest: 1, review: LONG_REVIEW, patience: u64::MAX, ..Tuning::new(candidates) }
     }
 
     pub fn candidates(&self) -> &[usize] {
@@ -85,9 +93,12 @@ impl Tuning {
         let other = (0..self.best.len()).filter(|&j| j != i).map(|j| self.best[j]).fold(f64::INFINITY, f64::min);
         let untried = other == f64::INFINITY;
         let expected = if untried { self.best[i] } else { other };
-        if self.has_choice() && seconds_per_step > DOUBT * expected {
+        self.looks += 1;
+        let due = self.looks >= self.patience;
+        if self.has_choice() && (due || seconds_per_step > DOUBT * expected) {
             self.best.fill(f64::INFINITY);
-            self.trials = 0;
+            (self.trials, self.looks) = (0, 0);
+            self.patience = self.patience.saturating_mul(if due { 2 } else { 1 });
         } else if untried {
             self.best[i] = self.best[i].min(seconds_per_step);
         }
@@ -122,6 +133,20 @@ mod tests {
             tuning.observe(threads, if threads == 8 { 1.1 } else { 1.4 });
         }
         assert_eq!(tuning.threads(), 8);
+    }
+
+    #[test]
+    fn what_was_tried_in_a_bad_moment_is_tried_again() {
+        let mut tuning = Tuning::new(vec![1, 2]);
+        let mut trials = Vec::new();
+        for step in 0..100 {
+            let (threads, settled) = (tuning.threads(), tuning.settled());
+            trials.extend((!settled).then_some(step));
+            tuning.observe(threads, if threads == 1 { 3.0 } else { [4.0, 2.0][(step > 10) as usize] });
+        }
+        assert_eq!(tuning.threads(), 2);
+        let again: Vec<usize> = trials.windows(2).map(|pair| pair[1] - pair[0]).filter(|apart| *apart > 1).collect();
+        assert_eq!(again, [9, 17, 33], "after a while that grows");
     }
 
     #[test]
