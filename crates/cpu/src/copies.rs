@@ -345,7 +345,7 @@ mod tests {
         Learning::new(Adam::default(), 1e-3).record(&loss).unwrap();
         let plan = citius_plan::compile(&g).unwrap();
         let isa = Isa::detect();
-        let mut tasks = kernels::tasks(&plan, isa, &Default::default()).unwrap();
+        let mut tasks = kernels::tasks(&plan, isa, &Default::default(), 2).unwrap();
         let mut schedules: Vec<Schedule> = (1..=2).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
         let schedule = schedules.remove(1);

@@ -142,7 +142,7 @@ impl Executable {
                 }
             }
         }
-        let mut tasks = kernels::tasks(&plan, isa, &halves).map_err(CpuError::Code)?;
+        let mut tasks = kernels::tasks(&plan, isa, &halves, most).map_err(CpuError::Code)?;
         let mut schedules: Vec<Schedule> = (1..=most).map(|t| Schedule::new(&plan, &tasks, t)).collect();
         let copies = Copies::new(&plan, isa, &mut tasks, &mut schedules);
         let inputs: Vec<Span> = copies::inputs(&plan).map(|id| copies::original(&plan, id)).collect();

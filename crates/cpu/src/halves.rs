@@ -13,6 +13,7 @@ use citius_plan::{Buffer, BufferId, Call, Cost, Instr, Loop, Matmul, Nest, Opera
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::{BLOCK, FEW, MatrixTask, PANEL, Sides, listed};
+use crate::turned;
 
 /// Arithmetic from which a product gains, beside what pays for packing: ten microseconds of a core, where a wave more costs one.
 pub const LARGE_PRODUCT: usize = 2 << 20;
@@ -58,7 +59,7 @@ pub enum Packing {
     Tiles(Tiling),
 }
 
-/// How a side of a product is cut into tiles of [`LINES`] by [`TERMS`].
+/// How a side of a product is cut into tiles of [`LINES`] by [`TERMS`]. A line is a row of a left side, a column of a right one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tiling {
     pub side: TileSide,
@@ -79,23 +80,24 @@ pub struct Raw {
     pub left: bool,
 }
 
+/// Which side of the units, and what lies beside each other: the terms of a line, or lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TileSide {
-    /// The terms of a row are neighbours.
     LeftAlong,
-    /// Rows are.
     LeftAcross,
-    /// Columns are.
-    Right,
+    RightAlong,
+    RightAcross,
 }
 
 impl Tiling {
-    fn of(m: &Matmul, left: bool, parts: usize) -> Tiling {
+    /// Of the left or the right side of a product, for the other one of the units if it is `flipped`.
+    fn of(m: &Matmul, left: bool, parts: usize, flipped: bool) -> Tiling {
         let (lines, line, apart) = if left { (m.m, m.a.row, m.a.col) } else { (m.n, m.b.col, m.b.row) };
-        let side = match left {
-            true if apart == 1 => TileSide::LeftAlong,
-            true => TileSide::LeftAcross,
-            false => TileSide::Right,
+        let side = match (left != flipped, apart == 1) {
+            (true, true) => TileSide::LeftAlong,
+            (true, false) => TileSide::LeftAcross,
+            (false, true) => TileSide::RightAlong,
+            (false, false) => TileSide::RightAcross,
         };
         Tiling { side, lines, terms: m.k, line, apart, parts }
     }
@@ -121,8 +123,9 @@ impl Tiling {
 pub enum Product {
     /// Both sides are packed, the right one in panels as wide as a tile.
     Pairs,
-    /// Sides are packed in tiles, each number in so many parts; one of them as it goes, if it is `raw`.
-    Tiles { parts: usize, raw: Option<Raw> },
+    /// Sides are packed in tiles, each number in so many parts; one of them as it goes, if it is `raw`. Flipped: the left side is on the
+    /// right of the units, and the other way round.
+    Tiles { parts: usize, raw: Option<Raw>, flipped: bool },
     /// One side is full of zeros and read as it is; the other is packed.
     #[cfg(target_arch = "x86_64")]
     Skipping(Sides),
@@ -190,12 +193,16 @@ pub fn halve_products(plan: Plan, isa: Isa, goals: Goals) -> (Plan, Halves) {
     if chosen.iter().all(Option::is_none) {
         return (plan, Halves::default());
     }
+    let needless = turned::needless(&plan, |call| chosen[call].as_ref().is_some_and(|c| c.original.is_some()));
     let Plan { mut buffers, mut scratch_bytes, calls, outputs, limits, warnings, .. } = plan;
     let free = scratch_bytes.next_multiple_of(64);
     // packed sides live for a wave: those of different waves share their bytes
     let mut waves: BTreeMap<usize, Packed> = BTreeMap::new();
     let mut all: Vec<(Call, Kind)> = Vec::new();
-    for (mut call, chosen) in calls.into_iter().zip(chosen) {
+    for (at, (mut call, chosen)) in calls.into_iter().zip(chosen).enumerate() {
+        if needless.contains(&at) {
+            continue;
+        }
         let wave = 2 * call.wave;
         call.wave = wave + 1;
         let (Work::Matmul(m), Some(chosen)) = (&mut call.work, chosen) else {
@@ -203,6 +210,7 @@ pub fn halve_products(plan: Plan, isa: Isa, goals: Goals) -> (Plan, Halves) {
             continue;
         };
         let packed = waves.entry(wave).or_insert(Packed { end: free, copies: vec![] });
+        m.b = chosen.original.clone().unwrap_or(m.b.clone());
         for left in [true, false] {
             let Some(copy) = chosen.copy(m, left) else { continue };
             let buffer = packed.buffer(&copy).unwrap_or_else(|| {
@@ -222,6 +230,10 @@ pub fn halve_products(plan: Plan, isa: Isa, goals: Goals) -> (Plan, Halves) {
             };
             let side = Operand { buffer, dtype: DType::F32, offset: 0, outer: vec![], row, col };
             *(if left { &mut m.a } else { &mut m.b }) = side;
+        }
+        if m.b.col != 1 {
+            // as the verifier would have it: who multiplies knows better
+            (m.b.row, m.b.col) = (0, 1);
         }
         if chosen.product == Product::Pairs {
             m.k = m.k.div_ceil(2);
@@ -254,18 +266,26 @@ enum Kind {
 }
 
 /// How a product is to be done.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Chosen {
     product: Product,
     /// Columns of the panels of the right side, or of the dense one.
     panel: usize,
+    /// What the right side is a turned copy of, if it is packed from there.
+    original: Option<Operand>,
 }
 
-/// Operations in a nanosecond of a core, and nanoseconds to pack a number (Emerald Rapids): in 32 bits, and in parts on matrix units.
+/// Operations in a nanosecond of a core, and nanoseconds to pack a number (Emerald Rapids): in 32 bits, there without zeros, and in
+/// parts on matrix units.
 #[cfg(target_arch = "x86_64")]
 const EXACT_RATE: f64 = 125.0;
 #[cfg(target_arch = "x86_64")]
+const SKIPPING_RATE: f64 = 85.0;
+#[cfg(target_arch = "x86_64")]
 const TILE_PACKING: f64 = 0.4;
+/// Terms of a side of which some hundred lines stay there.
+#[cfg(target_arch = "x86_64")]
+const SHORT_SUM: usize = 512;
 /// Lines of a side whose sums with some lines of the other stay in the second-level cache of a core.
 #[cfg(target_arch = "x86_64")]
 const MOST_AT_ONCE: usize = 512;
@@ -292,7 +312,10 @@ impl Chosen {
             let kept = 1.0;
             // a small batch may be there as addresses of rows (`kernels/in_place.rs`), unless a call of its own packs it
             let gathered = |call: &Call| matches!(&call.work, Work::Gather(gather) if gather.out == m.a.buffer || gather.out == m.b.buffer);
-            return Chosen::tiles(m, kept, goals, plan.calls.iter().any(gathered));
+            let original = turned::original(plan, call);
+            let m = &Matmul { b: original.clone().unwrap_or(m.b.clone()), ..m.clone() };
+            let chosen = Chosen::tiles(m, kept, goals, plan.calls.iter().any(gathered))?;
+            return Some(Chosen { original, ..chosen });
         }
         let from = goals.halves?;
         let long = m.k >= SHORTEST_SUM.min(from);
@@ -308,11 +331,11 @@ impl Chosen {
             && sides.n >= PANEL
             && gains(sides.n)
         {
-            return Some(Chosen { product: Product::Skipping(sides), panel: PANEL });
+            return Some(Chosen { product: Product::Skipping(sides), panel: PANEL, original: None });
         }
         let _ = (plan, isa);
         let panel = if gains(m.m + m.n) { tile_width(m)? } else { return None };
-        Some(Chosen { product: Product::Pairs, panel })
+        Some(Chosen { product: Product::Pairs, panel, original: None })
     }
 
     /// On matrix units, where that is faster than multiplying in 32 bits without the zeros; both sides are packed `beforehand`, if told so.
@@ -328,13 +351,24 @@ impl Chosen {
         let multiplied = 2 * rows * cols * m.k.next_multiple_of(TERMS);
         let takes = multiplied as f64 / tile_rate(parts) + TILE_PACKING * ((m.m + m.n) * m.k) as f64;
         // smaller ones are asked for by tests
-        let faster = takes < kept * operations as f64 / EXACT_RATE || from < LARGE_PRODUCT;
+        let rate = if kept < FEW { SKIPPING_RATE } else { EXACT_RATE };
+        let faster = takes < kept * operations as f64 / rate || from < LARGE_PRODUCT;
         let suits = operations >= from && faster && MatrixTask::suits(m);
-        // each line is packed once where it meets all of the other side at once
-        let left = m.m >= m.n;
-        let once = !beforehand && m.m.min(m.n) <= MOST_AT_ONCE && m.m.max(m.n) >= 2 * BLOCK;
-        let raw = once.then(|| Raw { tiling: Tiling::of(m, left, parts), left });
-        suits.then_some(Chosen { product: Product::Tiles { parts, raw }, panel: 0 })
+        // turning the numbers of a line costs as much as turning sums does
+        let turns = |flipped: bool| {
+            let turned = |left: bool| match Tiling::of(m, left, parts, flipped) {
+                Tiling { side: TileSide::LeftAcross | TileSide::RightAlong, lines, .. } => lines * m.k,
+                _ => 0,
+            };
+            turned(true) + turned(false) + if flipped { m.m * m.n } else { 0 }
+        };
+        let flipped = turns(true) < turns(false);
+        // each line of the longer side is packed once where it meets all of the other at once
+        let [left, right] = [true, false].map(|left| Tiling::of(m, left, parts, flipped));
+        let raw = if m.m > m.n || (m.m == m.n && left.side == TileSide::LeftAlong) { left } else { right };
+        let once = m.m.min(m.n) <= MOST_AT_ONCE || m.k <= SHORT_SUM;
+        let raw = (!beforehand && once && raw.lines >= 2 * BLOCK).then_some(Raw { tiling: raw, left: raw == left });
+        suits.then_some(Chosen { product: Product::Tiles { parts, raw, flipped }, panel: 0, original: None })
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -361,12 +395,12 @@ impl Chosen {
         };
         match self.product {
             Product::Tiles { raw: Some(raw), .. } if raw.left == left => None,
-            Product::Tiles { parts, .. } => {
-                let tiling = Tiling::of(m, left, parts);
+            Product::Tiles { parts, flipped, .. } => {
+                let tiling = Tiling::of(m, left, parts, flipped);
                 let packing = Packing::Tiles(tiling);
                 Some(match tiling.side {
-                    TileSide::LeftAlong => copy(count, m.k, across, 1, packing),
-                    TileSide::LeftAcross | TileSide::Right => copy(m.k, count, apart, 1, packing),
+                    TileSide::LeftAlong | TileSide::RightAlong => copy(count, m.k, across, 1, packing),
+                    TileSide::LeftAcross | TileSide::RightAcross => copy(m.k, count, apart, 1, packing),
                 })
             }
             Product::Pairs if left && apart == 1 => Some(copy(count, terms, across, 2, Packing::Along { odd })),

@@ -18,6 +18,8 @@ mod run;
 mod schedule;
 mod timing;
 mod tuning;
+#[cfg(target_arch = "x86_64")]
+mod turned;
 mod widest;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -2,7 +2,7 @@
 //! What the units do is written down here in plain arithmetic; where the processor has none, that alone is tested.
 
 use citius_cpu::{Driver, Executable, Flow, Inputs, Isa, Memory, Options, Outputs};
-use citius_graph::{DType, Graph, random};
+use citius_graph::{DType, Graph, Init, random};
 use citius_plan::Plan;
 
 /// Terms of a tile.
@@ -124,8 +124,9 @@ fn run(plan: &Plan, inputs: &Inputs, halves: bool) -> Vec<Vec<f32>> {
     found
 }
 
-/// Few rows and many, few terms and more than are packed at once, both sides packed beforehand, and either of them as it goes.
-const SHAPES: [[usize; 3]; 9] = [
+/// Few rows and many, few terms and more than are packed at once, both sides packed beforehand, and either of them as it goes, in strips
+/// that keep either side at hand, and with sides that change places.
+const SHAPES: [[usize; 3]; 12] = [
     [1, 2, 2],
     [33, 64, 40],
     [64, 63, 17],
@@ -135,7 +136,13 @@ const SHAPES: [[usize; 3]; 9] = [
     [700, 40, 40],
     [40, 33, 700],
     [545, 65, 577],
+    [300, 700, 40],
+    [330, 700, 260],
+    [600, 300, 1030],
 ];
+
+/// Of the elements of a result, how many are looked at.
+const LOOKED_AT: usize = 20_000;
 
 #[test]
 fn a_product_is_what_the_units_compute() {
@@ -157,7 +164,9 @@ fn a_product_is_what_the_units_compute() {
             let inputs = Inputs::new().f32("a", &a).f32("b", &b).f32("c", &c);
             let found = run(&plan, &inputs, halves).remove(0);
             let mut wrong = 0;
-            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            // not in step with tiles
+            let every = (m * n / LOOKED_AT).max(1) | 1;
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).step_by(every) {
                 let a = |t: usize| if turned { a[t * m + i] } else { a[i * k + t] };
                 let terms: Vec<[f32; 2]> = (0..k).map(|t| [flush(a(t)), b[t * n + j]]).collect();
                 let sum = match halves {
@@ -167,6 +176,41 @@ fn a_product_is_what_the_units_compute() {
                 wrong += (found[i * n + j] != f32::max(sum + c[i * n + j], 0.0)) as usize;
             }
             assert_eq!(wrong, 0, "of {} elements of {m}·{k}·{n}, turned: {turned}, in 16 bits: {halves}", m * n);
+        }
+    }
+}
+
+/// A right side that is stored the other way round is packed from where it is, without a turned copy, as long as that is there: one that
+/// is overwritten while the product waits for its left side is copied before.
+#[test]
+fn a_turned_side_is_what_it_was() {
+    let [m, k, n] = [200, 70, 150];
+    let run = |isa: Isa, overwritten: bool| {
+        let g = Graph::new();
+        let w = g.parameter("w", &[n, k], Init::Normal { mean: 0.0, std: 1.0 });
+        let x = g.input("x", &[m, k]);
+        // some waves later
+        let late = x.sum(&[1], false).tanh().sum_all().tanh();
+        g.output("y", &(x + late).matmul(&w.t()));
+        if overwritten {
+            g.assign(&w, &(&w * 2.0));
+        }
+        let options = Options { threads: 2, isa: Some(isa), thirds_from: Some(1), ..Options::default() };
+        let mut memory = Memory::new(7);
+        let mut step = Executable::new(citius_plan::compile(&g).unwrap(), &mut memory, options).unwrap();
+        let copies = step.plan().calls.iter().filter(|call| call.label.starts_with("transpose")).count();
+        let mut keep = Keep { outputs: 1, kept: vec![] };
+        step.run(&mut memory, &Inputs::new().f32("x", &numbers(1, m * k)), 0, 1, &mut keep).unwrap();
+        (copies, keep.kept.remove(0))
+    };
+    let (copies, expected) = run(Isa::Portable, false);
+    assert_eq!(copies, 1);
+    for overwritten in [false, true] {
+        let (copies, found) = run(Isa::detect(), overwritten);
+        let apart = found.iter().zip(&expected).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+        assert!(apart < 1e-4, "overwritten: {overwritten}: {apart}");
+        if Isa::detect() >= Isa::Amx {
+            assert_eq!(copies, overwritten as usize, "overwritten: {overwritten}");
         }
     }
 }

@@ -2,6 +2,9 @@
 //! or, where one side has few lines, the other as it goes. A unit makes blocks of the result; each sum runs in one order inside
 //! it. Numbers in three parts are multiplied part by part, least first, without what 32 bits could not hold: a sum
 //! as exact as one of products in 32 bits.
+//!
+//! The processor waits wherever a tile that is still multiplied is to be loaded anew, and vector instructions just before that take no
+//! time of their own: what is multiplied next is packed there, and what was multiplied last goes through its epilogue ([`Meanwhile`]).
 
 use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -10,38 +13,60 @@ use std::ops::Range;
 use citius_plan::{MOST_OPERANDS, Matmul};
 
 use crate::halves::{LINES, Raw, TERMS, Tiling};
-use crate::kernels::parts::{BYTES, pack};
+use crate::kernels::parts::{BYTES, Cursor, Stretch};
 use crate::memory::Aligned;
-use crate::x86::SumsKernel;
+use crate::x86::{SumsKernel, turn_block};
 
 /// Rows and columns of a block: two tiles by two, whose sums take four of the eight tiles.
 pub const BLOCK: usize = 2 * LINES;
-/// Bytes of left tiles that stay in the second-level cache of a core while the right ones pass.
+/// Bytes of tiles that stay in the second-level cache of a core while others pass, and of sums beside them that wait for more terms.
 const AT_HAND: usize = 768 << 10;
-/// Tiles along the sum that are packed at once.
-const PACKED: usize = 16;
+const WAITING: usize = 512 << 10;
+/// Tiles along the sum that are worth storing sums for.
+const WORTH: usize = 8;
 
 pub struct MatrixTask {
     work: Matmul,
     parts: usize,
+    /// The left side of the product is on the right of the units, and its right side on their left.
+    flipped: bool,
     epilogue: SumsKernel,
     /// Tiles along the sum.
     depth: usize,
-    /// Blocks below each other, and beside each other.
-    bands: usize,
-    panels: usize,
     cut: Cut,
-    a: *const u8,
-    b: *const u8,
+    left: Side,
+    right: Side,
     bases: Vec<*mut u8>,
+}
+
+/// A side of the units.
+struct Side {
+    tiles: *const u8,
+    lines: usize,
+}
+
+impl Side {
+    fn blocks(&self) -> usize {
+        self.lines.div_ceil(BLOCK)
+    }
 }
 
 /// What a unit is.
 enum Cut {
     /// A block; so many below each other come before the next beside them.
     Blocks { together: usize },
-    /// So many bands, or panels, whole: a side that is packed as it goes.
-    Strips { raw: Tiling, left: bool, blocks: usize },
+    /// A strip of a side that is packed as it goes.
+    Strips(Strips),
+}
+
+/// So many blocks of lines of a side, left or right of the units, are packed as they go: some `together`, so many tiles along the sum,
+/// before they are multiplied with all of the other side.
+struct Strips {
+    raw: Tiling,
+    left: bool,
+    blocks: usize,
+    together: usize,
+    terms: usize,
 }
 
 impl MatrixTask {
@@ -51,24 +76,42 @@ impl MatrixTask {
     }
 
     /// Sides of `work` are packed, but for one that may be `raw`. `None` where generated code has no answer.
-    pub fn new(work: &Matmul, parts: usize, raw: Option<Raw>) -> Option<MatrixTask> {
+    pub fn new(work: &Matmul, parts: usize, raw: Option<Raw>, flipped: bool, threads: usize) -> Option<MatrixTask> {
         let depth = work.k.div_ceil(TERMS);
-        let (bands, panels) = (work.m.div_ceil(BLOCK), work.n.div_ceil(BLOCK));
+        let at_hand = (AT_HAND / (2 * BYTES * parts * depth)).max(1);
+        let side = |lines: usize| Side { tiles: std::ptr::null(), lines };
+        let (left, right) = if flipped { (work.n, work.m) } else { (work.m, work.n) };
+        let (left, right) = (side(left), side(right));
         let cut = match raw {
-            None => Cut::Blocks { together: (AT_HAND / (2 * BYTES * parts * depth)).clamp(1, bands.max(1)) },
-            Some(Raw { tiling, left }) => {
-                Cut::Strips { raw: tiling, left, blocks: strip(if left { bands } else { panels }) }
+            None => Cut::Blocks { together: at_hand.min(left.blocks().max(1)) },
+            Some(raw) => {
+                let on_left = raw.left != flipped;
+                let (ours, theirs) = if on_left { (&left, &right) } else { (&right, &left) };
+                // so much of the other side stays at hand
+                let terms = AT_HAND / (theirs.lines.div_ceil(LINES) * BYTES * parts);
+                let (most, together, terms) = match terms {
+                    // all of it
+                    _ if terms >= depth => (at_hand, 1, depth),
+                    // a part, for all of a strip before the next
+                    WORTH.. => {
+                        let most = WAITING / (4 * BLOCK * BLOCK * theirs.blocks());
+                        (most.max(1), 1, depth.div_ceil(depth.div_ceil(terms)))
+                    }
+                    // too little: the strip does
+                    _ => (at_hand, at_hand, depth),
+                };
+                let blocks = strip(ours.blocks(), most, threads);
+                Cut::Strips(Strips { raw: raw.tiling, left: on_left, blocks, together: together.min(blocks), terms })
             }
         };
         Some(MatrixTask {
             epilogue: SumsKernel::new(work, BLOCK)?,
             parts,
+            flipped,
             depth,
-            bands,
-            panels,
             cut,
-            a: std::ptr::null(),
-            b: std::ptr::null(),
+            left,
+            right,
             bases: vec![std::ptr::null_mut(); work.operands.len()],
             work: work.clone(),
         })
@@ -77,8 +120,8 @@ impl MatrixTask {
     pub fn bind(&mut self, pointers: &[*mut u8]) {
         // SAFETY: offsets are inside the buffers (plan verifier).
         unsafe {
-            self.a = pointers[self.work.a.buffer].add(4 * self.work.a.offset);
-            self.b = pointers[self.work.b.buffer].add(4 * self.work.b.offset);
+            let [a, b] = [&self.work.a, &self.work.b].map(|o| pointers[o.buffer].add(4 * o.offset) as *const u8);
+            (self.left.tiles, self.right.tiles) = if self.flipped { (b, a) } else { (a, b) };
             for (base, o) in self.bases.iter_mut().zip(&self.work.operands) {
                 *base = pointers[o.buffer].add(4 * o.offset);
             }
@@ -86,9 +129,11 @@ impl MatrixTask {
     }
 
     pub fn units(&self) -> usize {
-        match self.cut {
-            Cut::Blocks { .. } => self.bands * self.panels,
-            Cut::Strips { left, blocks, .. } => (if left { self.bands } else { self.panels }).div_ceil(blocks),
+        match &self.cut {
+            Cut::Blocks { .. } => self.left.blocks() * self.right.blocks(),
+            Cut::Strips(strips) => {
+                (if strips.left { &self.left } else { &self.right }).blocks().div_ceil(strips.blocks)
+            }
         }
     }
 
@@ -96,8 +141,13 @@ impl MatrixTask {
     pub fn grain(&self, units: usize) -> usize {
         match self.cut {
             Cut::Blocks { together } => units.max(1).next_multiple_of(together),
-            Cut::Strips { .. } => 1,
+            Cut::Strips(_) => 1,
         }
+    }
+
+    /// Times in a step when something else can be done.
+    fn pauses(&self) -> usize {
+        if self.parts == 1 { 1 } else { 5 }
     }
 
     /// See `Task::pace`: 1024 operations in a cycle, where multiply-adds do 64; a product of parts takes six.
@@ -108,68 +158,103 @@ impl MatrixTask {
     /// SAFETY: as `Task::run`; the pass that made this call has found the units.
     pub unsafe fn run(&self, units: Range<usize>) {
         let tiles = Tiles::take();
+        let mut meanwhile = Meanwhile { packed: None, ended: None };
+        // blocks in turns, so that one can be ended while the next is summed up
+        let mut sums = [Sums::uninit(), Sums::uninit()];
         for unit in units {
             match &self.cut {
                 Cut::Blocks { together } => {
-                    let (first, at) = (unit / (together * self.panels) * together, unit % (together * self.panels));
-                    let bands = (*together).min(self.bands - first);
-                    self.block(&tiles, first + at % bands, at / bands);
+                    let (bands, panels) = (self.left.blocks(), self.right.blocks());
+                    let (first, at) = (unit / (together * panels) * together, unit % (together * panels));
+                    let bands = (*together).min(bands - first);
+                    let to = sums[unit % 2].as_mut_ptr() as *mut f32;
+                    self.block(&tiles, first + at % bands, at / bands, to, &mut meanwhile);
                 }
-                Cut::Strips { raw, left, blocks } => self.strip(&tiles, raw, *left, unit * blocks, *blocks),
+                Cut::Strips(strips) => self.strip(&tiles, strips, unit * strips.blocks),
             }
         }
+        meanwhile.end();
     }
 
     /// One block, of sides that are packed.
-    unsafe fn block(&self, tiles: &Tiles, band: usize, panel: usize) {
-        let mut sums = Sums::uninit();
-        let to = sums.as_mut_ptr() as *mut f32;
+    unsafe fn block<'a>(
+        &'a self,
+        tiles: &Tiles,
+        band: usize,
+        panel: usize,
+        to: *mut f32,
+        meanwhile: &mut Meanwhile<'a>,
+    ) {
         let line = self.depth * self.parts * BYTES;
-        let a = pair(self.a, 2 * band, self.work.m.div_ceil(LINES), line);
-        let b = pair(self.b, 2 * panel, self.work.n.div_ceil(LINES), line);
+        let a = pair(self.left.tiles, 2 * band, self.left.lines.div_ceil(LINES), line);
+        let b = pair(self.right.tiles, 2 * panel, self.right.lines.div_ceil(LINES), line);
         let ends = self.ends(band, panel);
         tiles.clear();
-        tiles.multiply(self.parts, a, b, self.depth, Some(&ends));
+        tiles.multiply(self, a, b, self.depth, Some(&ends), meanwhile);
         tiles.store(to);
-        ends.finish(to);
+        meanwhile.end_later(ends, to, self.depth);
     }
 
-    /// `count` bands, or panels, from `first` on: packed stretch by stretch of the sum, and multiplied with all of the other side.
-    unsafe fn strip(&self, tiles: &Tiles, raw: &Tiling, left: bool, first: usize, count: usize) {
-        let (all, others) = if left { (self.bands, self.panels) } else { (self.panels, self.bands) };
-        let count = count.min(all - first);
+    /// The strip that begins with this block.
+    unsafe fn strip(&self, tiles: &Tiles, strips: &Strips, first: usize) {
+        let Strips { ref raw, left, blocks, together, terms } = *strips;
+        let (ours, theirs) = if left { (&self.left, &self.right) } else { (&self.right, &self.left) };
+        let (blocks, others) = (first..ours.blocks().min(first + blocks), theirs.blocks());
         let tile = self.parts * BYTES;
-        let lines = 2 * first..raw.bands().min(2 * (first + count));
-        let (source, other) = if left { (self.a, self.b) } else { (self.b, self.a) };
-        let other_lines = (if left { self.work.n } else { self.work.m }).div_ceil(LINES);
-        let (packed, sums) = scratch(lines.len() * PACKED.min(self.depth) * tile, count * others * 4 * BLOCK * BLOCK);
-        for start in (0..self.depth).step_by(PACKED) {
-            let depth = PACKED.min(self.depth - start);
-            pack(raw, source as *const f32, lines.clone(), start..start + depth, packed, depth);
+        // sums wait for more terms, if there are any; else they go in turns
+        let waiting = terms < self.depth;
+        // what is packed together, in turns in two places: the next while one is multiplied
+        let groups = blocks.len().div_ceil(together);
+        let count = groups * self.depth.div_ceil(terms);
+        let size = 2 * together * terms * tile;
+        let room = if waiting { blocks.len() * others } else { 2 };
+        let (packed, sums) = scratch(count.min(2) * size, 4 * BLOCK * BLOCK * room);
+        let group = |n: usize| {
+            let (start, first) = (n / groups * terms, blocks.start + n % groups * together);
+            let bands = 2 * first..raw.bands().min(2 * blocks.end.min(first + together));
+            let tiles = start..self.depth.min(start + terms);
+            let (source, to, apart) = (ours.tiles as *const f32, packed.add(n % 2 * size), tiles.len());
+            Stretch { tiling: raw, source, bands, blocks: tiles, to, apart }
+        };
+        let mut meanwhile = Meanwhile { packed: None, ended: None };
+        let mut current = group(0);
+        current.clone().pack_all();
+        let mut made = 0;
+        for n in 0..count {
+            let (start, depth) = (current.blocks.start, current.blocks.len());
+            let (first, end) = (current.bands.start / 2, current.bands.end.div_ceil(2));
             let last = start + depth == self.depth;
-            for i in 0..others {
-                let theirs = pair(other.add(start * tile), 2 * i, other_lines, self.depth * tile);
-                for j in 0..count {
-                    let ours = pair(packed, 2 * j, lines.len(), depth * tile);
-                    let to = (sums as *mut f32).add((i * count + j) * BLOCK * BLOCK);
-                    match start {
-                        0 => tiles.clear(),
-                        _ => tiles.load(to),
-                    }
-                    let (a, b) = if left { (ours, theirs) } else { (theirs, ours) };
-                    let (band, panel) = if left { (first + j, i) } else { (i, first + j) };
-                    let ends = self.ends(band, panel);
-                    tiles.multiply(self.parts, a, b, depth, last.then_some(&ends));
-                    tiles.store(to);
-                    if last {
-                        ends.finish(to);
-                    }
+            meanwhile.packed =
+                (n + 1 < count).then(|| Ahead::new(group(n + 1), others * (end - first) * depth * self.pauses()));
+            for (i, j) in (0..others).flat_map(|i| (first..end).map(move |j| (i, j))) {
+                let own = pair(current.to, 2 * (j - first), current.bands.len(), depth * tile);
+                let other = theirs.tiles.add(start * tile);
+                let other = pair(other, 2 * i, theirs.lines.div_ceil(LINES), self.depth * tile);
+                let at = if waiting { (j - blocks.start) * others + i } else { made % 2 };
+                let to = (sums as *mut f32).add(at * BLOCK * BLOCK);
+                match start {
+                    0 => tiles.clear(),
+                    _ => tiles.load(to),
                 }
+                let (a, b) = if left { (own, other) } else { (other, own) };
+                let (band, panel) = if left { (j, i) } else { (i, j) };
+                let ends = self.ends(band, panel);
+                tiles.multiply(self, a, b, depth, last.then_some(&ends), &mut meanwhile);
+                tiles.store(to);
+                if last {
+                    meanwhile.end_later(ends, to, depth);
+                }
+                made += 1;
+            }
+            if let Some(ahead) = meanwhile.packed.take() {
+                current = ahead.complete();
             }
         }
+        meanwhile.end();
     }
 
     unsafe fn ends(&self, band: usize, panel: usize) -> Ends<'_> {
+        let (band, panel) = if self.flipped { (panel, band) } else { (band, panel) };
         let (row, col) = (band * BLOCK, panel * BLOCK);
         let mut table = [std::ptr::null_mut(); MOST_OPERANDS];
         for (i, o) in self.work.operands.iter().enumerate() {
@@ -179,16 +264,111 @@ impl MatrixTask {
     }
 }
 
-/// Blocks of a strip: at most 160 lines, so that what is packed stays in the second-level cache, and such that two threads have as much.
-fn strip(blocks: usize) -> usize {
-    let most = (blocks / 4).clamp(1, 5);
-    let waste = |size: usize| (blocks.div_ceil(size).next_multiple_of(2) * size) as f64 * (1.0 + 0.6 / size as f64);
-    (1..=most).min_by(|&a, &b| waste(a).total_cmp(&waste(b))).unwrap_or(1)
+/// Blocks of a strip: up to `most`, such that all threads have as much. The first of them to meet a block of the other side brings it
+/// from afar, which takes as long as multiplying another.
+fn strip(blocks: usize, most: usize, threads: usize) -> usize {
+    let takes = |size: usize| blocks.div_ceil(size).div_ceil(threads) * (size + 1);
+    (1..=blocks.div_ceil(threads).min(most)).min_by_key(|&size| takes(size)).unwrap_or(1)
 }
 
 /// Where two lines of tiles begin. Where there is no second, the first stands for it too, and nobody looks at those sums.
 unsafe fn pair(side: *const u8, first: usize, all: usize, line: usize) -> [*const u8; 2] {
     [first, (first + 1).min(all - 1)].map(|at| side.add(at * line))
+}
+
+/// What is done between the multiplications of tiles.
+struct Meanwhile<'a> {
+    packed: Option<Ahead<'a>>,
+    ended: Option<Ended<'a>>,
+}
+
+impl<'a> Meanwhile<'a> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn some(&mut self) {
+        if let Some(ended) = &mut self.ended
+            && ended.some()
+        {
+            self.ended = None;
+        }
+        if let Some(packed) = &mut self.packed {
+            packed.some();
+        }
+    }
+
+    /// While the next block is summed up, in so many steps at least; the last one is ended first.
+    unsafe fn end_later(&mut self, ends: Ends<'a>, sums: *const f32, depth: usize) {
+        self.end();
+        let each = ends.rows.div_ceil(depth * ends.task.pauses());
+        let mut ended = Ended { ends, sums, row: 0, each };
+        match ended.ends.task.flipped {
+            true => ended.turn_all(),
+            false => self.ended = Some(ended),
+        }
+    }
+
+    unsafe fn end(&mut self) {
+        if let Some(mut ended) = self.ended.take() {
+            while !ended.some() {}
+        }
+    }
+}
+
+/// What is packed, some rows at a time.
+struct Ahead<'a> {
+    cursor: Cursor<'a>,
+    each: usize,
+    left: usize,
+}
+
+impl<'a> Ahead<'a> {
+    /// In so many times.
+    fn new(stretch: Stretch<'a>, times: usize) -> Ahead<'a> {
+        let left = stretch.rows();
+        Ahead { each: left.div_ceil(times), left, cursor: Cursor::new(stretch) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn some(&mut self) {
+        let rows = self.each.min(self.left);
+        self.cursor.pack(rows);
+        self.left -= rows;
+    }
+
+    unsafe fn complete(mut self) -> Stretch<'a> {
+        self.cursor.pack(self.left);
+        self.cursor.stretch()
+    }
+}
+
+/// A block of sums on its way through the epilogue, some rows at a time.
+struct Ended<'a> {
+    ends: Ends<'a>,
+    sums: *const f32,
+    row: usize,
+    each: usize,
+}
+
+impl Ended<'_> {
+    /// Are there no more?
+    #[inline]
+    unsafe fn some(&mut self) -> bool {
+        let rows = self.each.min(self.ends.rows - self.row);
+        self.ends.run(self.sums.add(self.row * BLOCK), rows);
+        self.row += rows;
+        self.row == self.ends.rows
+    }
+
+    /// All rows of sums whose sides have changed places.
+    unsafe fn turn_all(&mut self) {
+        let mut turned = Sums::uninit();
+        let to = turned.as_mut_ptr() as *mut f32;
+        for (row, col) in [(0, 0), (0, LINES), (LINES, 0), (LINES, LINES)] {
+            turn_block(self.sums.add(row * BLOCK + col), BLOCK, to.add(col * BLOCK + row), BLOCK, LINES, LINES);
+        }
+        self.ends.run(to, self.ends.rows);
+    }
 }
 
 /// What becomes of a block of sums.
@@ -210,8 +390,13 @@ impl Ends<'_> {
         }
     }
 
-    unsafe fn finish(&self, sums: *const f32) {
-        self.task.epilogue.run(sums, &self.table, self.rows, self.cols);
+    /// The next rows.
+    #[inline]
+    unsafe fn run(&mut self, sums: *const f32, rows: usize) {
+        self.task.epilogue.run(sums, &self.table, rows, self.cols);
+        for (start, o) in self.table.iter_mut().zip(&self.task.work.operands) {
+            *start = start.wrapping_add(4 * rows * o.row);
+        }
     }
 }
 
@@ -255,36 +440,43 @@ static SHAPE: Shape = {
     Shape { palette: 1, start: [0; 15], bytes, rows }
 };
 
-/// Loads a part of two tiles of the left side.
-macro_rules! left {
-    ($part:literal) => {
-        concat!(
-            "tileloadd tmm4, [{a0} + {line}*1 + 1024*",
-            $part,
-            "]\ntileloadd tmm5, [{a1} + {line}*1 + 1024*",
-            $part,
-            "]"
-        )
-    };
-}
-
-/// Loads a part of two tiles of the right side.
-macro_rules! right {
-    ($part:literal) => {
-        concat!(
-            "tileloadd tmm6, [{b0} + {line}*1 + 1024*",
-            $part,
-            "]\ntileloadd tmm7, [{b1} + {line}*1 + 1024*",
-            $part,
-            "]"
-        )
-    };
-}
-
-/// Each of the two on the left by each of the two on the right.
+/// Loads a part of two tiles, and multiplies each of the two on the left by each of the two on the right.
 macro_rules! multiply {
-    () => {
-        "tdpbf16ps tmm0, tmm4, tmm6\ntdpbf16ps tmm1, tmm4, tmm7\ntdpbf16ps tmm2, tmm5, tmm6\ntdpbf16ps tmm3, tmm5, tmm7"
+    ($side:ident, $first:literal, $second:literal, $part:literal) => {
+        asm!(
+            concat!("tileloadd ", $first, ", [{0} + {2}*1 + 1024*", $part, "]"),
+            concat!("tileloadd ", $second, ", [{1} + {2}*1 + 1024*", $part, "]"),
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            in(reg) $side[0], in(reg) $side[1], in(reg) 64_usize,
+            options(nostack, readonly),
+        )
+    };
+}
+
+/// A part of the left side, or of the right one, by what is there of the other.
+macro_rules! left {
+    ($a:ident, $part:literal) => {
+        multiply!($a, "tmm4", "tmm5", $part)
+    };
+}
+macro_rules! right {
+    ($b:ident, $part:literal) => {
+        multiply!($b, "tmm6", "tmm7", $part)
+    };
+}
+
+/// Loads the first part of two tiles.
+macro_rules! load {
+    ($side:ident, $first:literal, $second:literal) => {
+        asm!(
+            concat!("tileloadd ", $first, ", [{0} + {2}*1]"),
+            concat!("tileloadd ", $second, ", [{1} + {2}*1]"),
+            in(reg) $side[0], in(reg) $side[1], in(reg) 64_usize,
+            options(nostack, readonly),
+        )
     };
 }
 
@@ -298,12 +490,22 @@ impl Tiles {
     /// Adds the products of `depth` tiles along the sum, and asks for what comes after.
     ///
     /// SAFETY: they are there.
-    unsafe fn multiply(&self, parts: usize, a: [*const u8; 2], b: [*const u8; 2], depth: usize, ends: Option<&Ends>) {
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn multiply(
+        &self,
+        task: &MatrixTask,
+        a: [*const u8; 2],
+        b: [*const u8; 2],
+        depth: usize,
+        ends: Option<&Ends>,
+        meanwhile: &mut Meanwhile,
+    ) {
         for step in 0..depth {
-            let [a, b] = [a, b].map(|side| side.map(|tile| tile.add(step * parts * BYTES)));
-            match parts {
-                1 => self.whole(a, b),
-                _ => self.in_parts(a, b),
+            let [a, b] = [a, b].map(|side| side.map(|tile| tile.add(step * task.parts * BYTES)));
+            match (task.parts, task.flipped) {
+                (1, _) => self.whole(a, b, meanwhile),
+                (_, false) => self.in_parts(a, b, meanwhile),
+                (_, true) => self.in_parts_flipped(a, b, meanwhile),
             }
             if let Some(ends) = ends {
                 ends.ask(ends.rows * step / depth..ends.rows * (step + 1) / depth);
@@ -312,27 +514,47 @@ impl Tiles {
     }
 
     #[inline]
-    unsafe fn whole(&self, a: [*const u8; 2], b: [*const u8; 2]) {
-        asm!(
-            left!(0), right!(0), multiply!(),
-            a0 = in(reg) a[0], a1 = in(reg) a[1], b0 = in(reg) b[0], b1 = in(reg) b[1], line = in(reg) 64_usize,
-            options(nostack, readonly),
-        );
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn whole(&self, a: [*const u8; 2], b: [*const u8; 2], meanwhile: &mut Meanwhile) {
+        load!(a, "tmm4", "tmm5");
+        right!(b, 0);
+        meanwhile.some();
     }
 
     /// a₁b₃ + a₁b₂ + a₂b₂ + a₂b₁ + a₃b₁ + a₁b₁. What is left out is smaller than half of the last bit.
     #[inline]
-    unsafe fn in_parts(&self, a: [*const u8; 2], b: [*const u8; 2]) {
-        asm!(
-            left!(0), right!(2), multiply!(),
-            right!(1), multiply!(),
-            left!(1), multiply!(),
-            right!(0), multiply!(),
-            left!(2), multiply!(),
-            left!(0), multiply!(),
-            a0 = in(reg) a[0], a1 = in(reg) a[1], b0 = in(reg) b[0], b1 = in(reg) b[1], line = in(reg) 64_usize,
-            options(nostack, readonly),
-        );
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn in_parts(&self, a: [*const u8; 2], b: [*const u8; 2], meanwhile: &mut Meanwhile) {
+        load!(a, "tmm4", "tmm5");
+        right!(b, 2);
+        meanwhile.some();
+        right!(b, 1);
+        meanwhile.some();
+        left!(a, 1);
+        meanwhile.some();
+        right!(b, 0);
+        meanwhile.some();
+        left!(a, 2);
+        meanwhile.some();
+        left!(a, 0);
+    }
+
+    /// The same sum, bit by bit, of sides that have changed places.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn in_parts_flipped(&self, a: [*const u8; 2], b: [*const u8; 2], meanwhile: &mut Meanwhile) {
+        load!(b, "tmm6", "tmm7");
+        left!(a, 2);
+        meanwhile.some();
+        left!(a, 1);
+        meanwhile.some();
+        right!(b, 1);
+        meanwhile.some();
+        left!(a, 0);
+        meanwhile.some();
+        right!(b, 2);
+        meanwhile.some();
+        right!(b, 0);
     }
 
     unsafe fn clear(&self) {

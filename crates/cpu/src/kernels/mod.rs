@@ -82,13 +82,13 @@ pub fn listed(plan: &Plan, isa: Isa) -> Vec<citius_plan::BufferId> {
     nonzeros::Nonzeros::find(plan, isa).into_iter().map(|found| found.0).collect()
 }
 
-/// The calls of a plan as tasks. `Err`: the system gives no memory for the code of one that has no other way.
-pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves) -> Result<Vec<Task>, String> {
+/// The calls of a plan as tasks for up to so many threads. `Err`: the system gives no memory for the code of one that has no other way.
+pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves, threads: usize) -> Result<Vec<Task>, String> {
     #[cfg(target_arch = "x86_64")]
     let found = nonzeros::Nonzeros::find(plan, isa);
     #[cfg(not(target_arch = "x86_64"))]
     let found = ();
-    let task = |(i, call): (usize, &Call)| match Task::of_halves(&call.work, i, halves) {
+    let task = |(i, call): (usize, &Call)| match Task::of_halves(&call.work, i, halves, threads) {
         Some(task) => Ok(task),
         None if halves.products.contains_key(&i) => Err(format!("no executable memory for call {i} ({})", call.label)),
         None => Ok(Task::new(&call.work, plan, isa, &found)),
@@ -105,7 +105,7 @@ pub fn tasks(plan: &Plan, isa: Isa, halves: &Halves) -> Result<Vec<Task>, String
 impl Task {
     /// A copy that packs pairs, or a product of pairs.
     #[cfg(target_arch = "x86_64")]
-    fn of_halves(work: &Work, call: usize, halves: &Halves) -> Option<Task> {
+    fn of_halves(work: &Work, call: usize, halves: &Halves, threads: usize) -> Option<Task> {
         match work {
             Work::Loop(l) => halves.packs.get(&call).map(|packing| match packing {
                 Packing::Tiles(tiling) => Task::Parts(parts::PartsTask::new(l, *tiling)),
@@ -113,7 +113,9 @@ impl Task {
             }),
             Work::Matmul(m) => match halves.products.get(&call)? {
                 Product::Pairs => matmul::MatmulTask::of_pairs(m).map(Task::Matmul),
-                Product::Tiles { parts, raw } => MatrixTask::new(m, *parts, *raw).map(Task::Matrix),
+                Product::Tiles { parts, raw, flipped } => {
+                    MatrixTask::new(m, *parts, *raw, *flipped, threads).map(Task::Matrix)
+                }
                 Product::Skipping(sides) => Some(Task::SkippingPairs(skipping_pairs::SkippingPairs::new(m, *sides))),
             },
             _ => None,
@@ -121,7 +123,7 @@ impl Task {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn of_halves(_: &Work, _: usize, _: &Halves) -> Option<Task> {
+    fn of_halves(_: &Work, _: usize, _: &Halves, _: usize) -> Option<Task> {
         None
     }
 

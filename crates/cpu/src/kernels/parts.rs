@@ -1,10 +1,11 @@
 //! Packs numbers as tiles of bfloat16 for units that multiply matrices: each number as one part, rounded, or as three whose sum it is.
 //!
-//! A tile is 16 lines of 32 terms, of which the first goes with the seventeenth, and so on. A left side has a row of numbers in each
-//! of its lines; a right side has sixteen columns there, line by line two terms of each beside each other. Tiles of the same
-//! lines follow each other along the sum, the parts of one beside each other.
+//! A tile is 16 lines of 32 terms, of which the first goes with the seventeenth, and so on. A left side's tile has a line of numbers in
+//! each of its rows; a right side's has two terms of each line there, beside each other. Tiles of the same lines follow each
+//! other along the sum, the parts of one beside each other.
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use citius_plan::{Loop, Operand};
@@ -40,8 +41,8 @@ impl PartsTask {
 
     pub fn units(&self) -> usize {
         match self.tiling.side {
-            TileSide::LeftAlong => self.tiling.bands(),
-            TileSide::LeftAcross | TileSide::Right => self.tiling.blocks() * self.tiling.bands().div_ceil(BESIDE),
+            TileSide::LeftAlong | TileSide::RightAlong => self.tiling.bands(),
+            TileSide::LeftAcross | TileSide::RightAcross => self.tiling.blocks() * self.tiling.bands().div_ceil(BESIDE),
         }
     }
 
@@ -51,8 +52,8 @@ impl PartsTask {
         let (bands, blocks) = (self.tiling.bands(), self.tiling.blocks());
         // along what is stored from end to end
         let tiles = |unit: usize| match side {
-            TileSide::LeftAlong => (unit..unit + 1, 0..blocks),
-            TileSide::LeftAcross | TileSide::Right => {
+            TileSide::LeftAlong | TileSide::RightAlong => (unit..unit + 1, 0..blocks),
+            TileSide::LeftAcross | TileSide::RightAcross => {
                 let (block, first) = (unit / bands.div_ceil(BESIDE), unit % bands.div_ceil(BESIDE) * BESIDE);
                 (first..bands.min(first + BESIDE), block..block + 1)
             }
@@ -60,57 +61,118 @@ impl PartsTask {
         for unit in units {
             let (bands, range) = tiles(unit);
             let to = self.target.add((bands.start * blocks + range.start) * parts * BYTES);
-            pack(&self.tiling, self.source, bands, range, to, blocks);
+            let stretch =
+                Stretch { tiling: &self.tiling, source: self.source, bands, blocks: range, to, apart: blocks };
+            stretch.pack_all();
         }
     }
 }
 
-/// The tiles of these bands and blocks, a band every `apart` tiles.
-///
-/// SAFETY: `source` leads to the first term of the first line, `to` to room for the tiles; the processor has matrix units.
-pub unsafe fn pack(
-    tiling: &Tiling,
-    source: *const f32,
-    bands: Range<usize>,
-    blocks: Range<usize>,
-    to: *mut u8,
-    apart: usize,
-) {
-    match tiling.parts {
-        1 => pack_parts::<1>(tiling, source, bands, blocks, to, apart),
-        _ => pack_parts::<3>(tiling, source, bands, blocks, to, apart),
+/// Tiles of some bands and blocks, to be packed row by row, a band every `apart` tiles.
+#[derive(Clone)]
+pub struct Stretch<'a> {
+    pub tiling: &'a Tiling,
+    /// The first term of the first line of all.
+    pub source: *const f32,
+    pub bands: Range<usize>,
+    pub blocks: Range<usize>,
+    pub to: *mut u8,
+    pub apart: usize,
+}
+
+impl Stretch<'_> {
+    /// Rows of tiles, in the order in which they are packed: along what is stored from end to end.
+    pub fn rows(&self) -> usize {
+        let Range { start, end } = self.bands;
+        match self.tiling.side {
+            TileSide::LeftAlong => self.blocks.len() * (self.tiling.lines.min(end * LINES) - start * LINES),
+            _ => self.blocks.len() * self.bands.len() * LINES,
+        }
+    }
+
+    /// SAFETY: as [`Cursor::pack`].
+    pub unsafe fn pack_all(self) {
+        let rows = self.rows();
+        Cursor::new(self).pack(rows);
     }
 }
 
-#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-unsafe fn pack_parts<const PARTS: usize>(
-    tiling: &Tiling,
-    source: *const f32,
-    bands: Range<usize>,
-    blocks: Range<usize>,
+/// How far a stretch is packed.
+pub struct Cursor<'a> {
+    stretch: Stretch<'a>,
+    /// A line, or a tile, of so many rows, and the next of them.
+    unit: usize,
+    wide: usize,
+    row: usize,
+    /// The first number of the unit, and its place.
+    from: *const f32,
     to: *mut u8,
-    apart: usize,
-) {
-    // along what is stored from end to end
-    if tiling.side == TileSide::LeftAlong {
-        for (i, band) in bands.enumerate() {
-            let (lines, tiles) = (LINES.min(tiling.lines - band * LINES), to.add(i * apart * PARTS * BYTES));
-            for line in 0..lines {
-                let from = source.add((band * LINES + line) * tiling.line);
-                let (from, terms) = (from.add(blocks.start * TERMS), tiling.terms - blocks.start * TERMS);
-                along::<PARTS>(from, terms, blocks.len(), AHEAD * tiling.line, tiles.add(64 * line));
+    lines: usize,
+    terms: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(stretch: Stretch<'a>) -> Cursor<'a> {
+        let wide = if stretch.tiling.side == TileSide::LeftAlong { stretch.blocks.len() } else { LINES };
+        let (from, to) = (stretch.source, stretch.to);
+        let mut cursor = Cursor { stretch, unit: 0, wide, row: 0, from, to, lines: 0, terms: 0 };
+        cursor.enter();
+        cursor
+    }
+
+    pub fn stretch(self) -> Stretch<'a> {
+        self.stretch
+    }
+
+    fn enter(&mut self) {
+        let Stretch { tiling, bands, blocks, .. } = &self.stretch;
+        let (i, j, line) = match tiling.side {
+            TileSide::LeftAlong => (self.unit / LINES, 0, self.unit % LINES),
+            TileSide::RightAlong => (self.unit / blocks.len(), self.unit % blocks.len(), 0),
+            TileSide::LeftAcross | TileSide::RightAcross => (self.unit % bands.len(), self.unit / bands.len(), 0),
+        };
+        let (band, block) = (bands.start + i, blocks.start + j);
+        self.lines = LINES.min(tiling.lines.saturating_sub(band * LINES));
+        self.terms = tiling.terms.saturating_sub(block * TERMS);
+        let first = (band * LINES + line) * tiling.line + block * TERMS * tiling.apart;
+        self.from = self.stretch.source.wrapping_add(first);
+        self.to = self.stretch.to.wrapping_add((i * self.stretch.apart + j) * tiling.parts * BYTES + 64 * line);
+    }
+
+    /// So many rows more; where numbers are turned, the tiles that begin there.
+    ///
+    /// SAFETY: there are as many; `source` leads to all numbers, `to` to room for the tiles; the processor has matrix units.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    pub unsafe fn pack(&mut self, rows: usize) {
+        match self.stretch.tiling.parts {
+            1 => self.pack_parts::<1>(rows),
+            _ => self.pack_parts::<3>(rows),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn pack_parts<const PARTS: usize>(&mut self, mut rows: usize) {
+        let (line, apart) = (self.stretch.tiling.line, self.stretch.tiling.apart);
+        while rows > 0 {
+            let count = rows.min(self.wide - self.row);
+            let (from, to, row) = (self.from, self.to, self.row);
+            match self.stretch.tiling.side {
+                TileSide::LeftAlong => {
+                    let (from, to) = (from.add(row * TERMS), to.add(row * PARTS * BYTES));
+                    along::<PARTS>(from, self.terms - row * TERMS, count, AHEAD * line, to);
+                }
+                TileSide::RightAcross => across::<PARTS>(from, apart, self.lines, self.terms, row..row + count, to),
+                _ if row > 0 => {}
+                TileSide::LeftAcross => turned_left::<PARTS>(from, apart, self.lines, self.terms.min(TERMS), to),
+                TileSide::RightAlong => turned_right::<PARTS>(from, line, self.lines, self.terms.min(TERMS), to),
             }
-        }
-        return;
-    }
-    for (j, block) in blocks.enumerate() {
-        for (i, band) in bands.clone().enumerate() {
-            let tile = to.add((i * apart + j) * PARTS * BYTES);
-            let from = source.wrapping_add(block * TERMS * tiling.apart + band * LINES);
-            let (lines, terms) = (tiling.lines - band * LINES, tiling.terms - block * TERMS);
-            match tiling.side {
-                TileSide::Right => across::<PARTS>(from, tiling.apart, lines, terms, tile),
-                _ => turned::<PARTS>(from, tiling.apart, lines, terms, tile),
+            rows -= count;
+            self.row += count;
+            if self.row == self.wide {
+                (self.unit, self.row) = (self.unit + 1, 0);
+                self.enter();
             }
         }
     }
@@ -144,12 +206,19 @@ unsafe fn along<const PARTS: usize>(from: *const f32, terms: usize, blocks: usiz
     }
 }
 
-/// A tile of a right side, whose lines are neighbours.
+/// Rows of a tile of a right side whose lines are neighbours.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-unsafe fn across<const PARTS: usize>(from: *const f32, apart: usize, lines: usize, terms: usize, tile: *mut u8) {
-    let whole = lines >= LINES && terms >= TERMS;
-    for term in 0..LINES {
+unsafe fn across<const PARTS: usize>(
+    from: *const f32,
+    apart: usize,
+    lines: usize,
+    terms: usize,
+    rows: Range<usize>,
+    tile: *mut u8,
+) {
+    let whole = lines == LINES && terms >= TERMS;
+    for term in rows {
         let [low, high] = [term, term + LINES].map(|term| {
             let from = from.wrapping_add(term * apart);
             // of the next tile along the sum
@@ -164,21 +233,53 @@ unsafe fn across<const PARTS: usize>(from: *const f32, apart: usize, lines: usiz
 }
 
 /// A tile of a left side whose lines are neighbours.
-#[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-unsafe fn turned<const PARTS: usize>(from: *const f32, apart: usize, lines: usize, terms: usize, tile: *mut u8) {
-    let (lines, terms) = (lines.min(LINES), terms.min(TERMS));
-    let mut rows = [[0.0f32; TERMS]; LINES];
+unsafe fn turned_left<const PARTS: usize>(from: *const f32, apart: usize, lines: usize, terms: usize, tile: *mut u8) {
+    let mut turned = Turned::for_all(lines == LINES && terms == TERMS);
+    let rows = turned.rows();
     for start in (0..terms).step_by(LINES) {
         for term in start..terms.min(start + LINES) {
             ask(from.wrapping_add((TERMS + term) * apart));
         }
-        let to = rows.as_mut_ptr() as *mut f32;
-        turn_block(from.add(start * apart), apart, to.add(start), TERMS, lines, LINES.min(terms - start));
+        turn_block(from.add(start * apart), apart, rows.add(start), TERMS, lines, LINES.min(terms - start));
     }
-    for (line, row) in rows.iter().enumerate().take(lines) {
-        let row = row.as_ptr();
-        store::<PARTS>(_mm512_loadu_ps(row), _mm512_loadu_ps(row.add(16)), tile.add(64 * line));
+    for line in 0..lines {
+        let row = rows.add(line * TERMS);
+        store::<PARTS>(_mm512_load_ps(row), _mm512_load_ps(row.add(LINES)), tile.add(64 * line));
+    }
+}
+
+/// A tile of a right side, the terms of whose lines are neighbours.
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+unsafe fn turned_right<const PARTS: usize>(from: *const f32, line: usize, lines: usize, terms: usize, tile: *mut u8) {
+    let mut turned = Turned::for_all(lines == LINES && terms == TERMS);
+    let rows = turned.rows();
+    for start in (0..terms).step_by(LINES) {
+        for ahead in 0..lines {
+            ask(from.wrapping_add(ahead * line + start + TERMS));
+        }
+        turn_block(from.add(start), line, rows.add(start * LINES), LINES, LINES.min(terms - start), lines);
+    }
+    for term in 0..LINES {
+        let row = rows.add(term * LINES);
+        store::<PARTS>(_mm512_load_ps(row), _mm512_load_ps(row.add(LINES * LINES)), tile.add(64 * term));
+    }
+}
+
+/// The numbers of a tile.
+#[repr(align(64))]
+struct Turned(MaybeUninit<[f32; LINES * TERMS]>);
+
+impl Turned {
+    /// Zeros, unless `all` will be written.
+    #[inline]
+    fn for_all(all: bool) -> Self {
+        Turned(if all { MaybeUninit::uninit() } else { MaybeUninit::zeroed() })
+    }
+
+    #[inline]
+    fn rows(&mut self) -> *mut f32 {
+        self.0.as_mut_ptr() as *mut f32
     }
 }
 

@@ -1,0 +1,45 @@
+//! Right sides of products that are turned copies of leaves (pass `untranspose_products` has them made): who packs a side reads the leaf
+//! itself, and needs no copy.
+
+use citius_graph::{DType, LeafKind};
+use citius_plan::{Call, Instr, Loop, Operand, Plan, Storage, Work};
+
+/// What the right side of a product is a turned copy of, as long as that is there unchanged.
+pub fn original(plan: &Plan, product: &Call) -> Option<Operand> {
+    let Work::Matmul(m) = &product.work else { return None };
+    let mut makers = plan.calls.iter().filter(|call| writes(call, m.b.buffer));
+    let (Some(Call { work: Work::Loop(copy), .. }), None) = (makers.next(), makers.next()) else { return None };
+    let from = turns(copy)?;
+    let whole = m.b.offset == 0 && (m.b.row, m.b.col) == (m.n, 1) && (copy.rows, copy.cols) == (m.k, m.n);
+    let changed = || plan.calls.iter().any(|call| call.wave <= product.wave && writes(call, from.buffer));
+    let leaf = matches!(&plan.buffers[from.buffer].storage, Storage::Leaf { kind, .. } if *kind != LeafKind::Input);
+    (whole && leaf && !changed()).then(|| from.clone())
+}
+
+/// Copies that nobody reads but those who read their originals.
+pub fn needless(plan: &Plan, reads_original: impl Fn(usize) -> bool) -> Vec<usize> {
+    let copied = |i: usize| match &plan.calls[i].work {
+        Work::Loop(copy) if turns(copy).is_some() => Some(copy.operands[1].buffer),
+        _ => None,
+    };
+    let right_of = |call: usize, buffer| matches!(&plan.calls[call].work, Work::Matmul(m) if m.b.buffer == buffer);
+    let wanted = |buffer| {
+        let readers = (0..plan.calls.len()).filter(|&i| plan.calls[i].work.touches().0.contains(&buffer));
+        let elsewhere = readers.filter(|&i| !right_of(i, buffer) || !reads_original(i)).count();
+        elsewhere > 0 || plan.outputs.iter().any(|output| output.1 == buffer)
+    };
+    (0..plan.calls.len()).filter(|&i| copied(i).is_some_and(|buffer| !wanted(buffer))).collect()
+}
+
+/// Where a copy that turns a whole matrix reads.
+fn turns(copy: &Loop) -> Option<&Operand> {
+    let copies = copy.program.instrs == [Instr::Load(0)] && copy.stores == [(0, 1)] && copy.folds.is_empty();
+    let [from, to] = copy.operands.as_slice() else { return None };
+    let turned = from.row == 1 && from.col >= copy.rows && to.offset == 0 && (to.row, to.col) == (copy.cols, 1);
+    let plain = copy.outer.is_empty() && from.dtype == DType::F32 && to.dtype == DType::F32;
+    (copies && turned && plain).then_some(from)
+}
+
+fn writes(call: &Call, buffer: usize) -> bool {
+    call.work.touches().1.contains(&buffer)
+}
