@@ -184,6 +184,58 @@ pub fn turn_results(draft: &mut Draft) {
     }
 }
 
+/// Pass `recut_maps`: an expression of a product that was given other axes, and of stored values, is computed under the product's axes:
+/// there it can be the product's epilogue. Who reads it reads the same bytes.
+pub fn recut_maps(draft: &mut Draft) {
+    let users = draft.users();
+    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).chain(draft.updates.iter().map(|u| u.1)).collect();
+    for id in draft.order() {
+        let lone = |of: NodeId, by: NodeId| users[of] == [by] && !kept.contains(&of);
+        let product = |&recut: &NodeId| {
+            let product = *draft.nodes[recut].inputs.first().filter(|_| draft.is_recut(recut) && lone(recut, id))?;
+            (matches!(draft.nodes[product].op, Op::Matmul { .. }) && lone(product, recut)).then_some((recut, product))
+        };
+        let map = matches!(draft.nodes[id].op, Op::Map { .. }) && draft.stored.contains(&id) && !kept.contains(&id);
+        let Some(found) = draft.nodes[id].inputs.iter().find_map(product).filter(|_| map) else { continue };
+        draft.stored.remove(&id);
+        match can_recut(draft, id, found.0) {
+            true => {
+                let map = recut(draft, id, found);
+                draft.stored.insert(map);
+                draft.nodes[id] = DraftNode { op: Op::Reshape, inputs: vec![map], ..draft.nodes[id].clone() };
+            }
+            false => store(draft, id),
+        }
+    }
+}
+
+/// Is this an expression of `product`, of stored values of the same shape, and of numbers?
+fn can_recut(draft: &Draft, id: NodeId, product: NodeId) -> bool {
+    let node = &draft.nodes[id];
+    let inside = |&i: &NodeId| draft.nodes[i].shape == node.shape && can_recut(draft, i, product);
+    match node.op {
+        _ if id == product || constant(draft, id).is_some() => true,
+        _ if draft.stored.contains(&id) => node.dtype == DType::F32,
+        Op::Map { .. } => node.inputs.iter().all(inside),
+        _ => false,
+    }
+}
+
+/// The same under the axes of the product that `recut` is.
+fn recut(draft: &mut Draft, id: NodeId, (of, product): (NodeId, NodeId)) -> NodeId {
+    let node = draft.nodes[id].clone();
+    let (op, inputs) = match node.op {
+        _ if id == of => return product,
+        _ if draft.stored.contains(&id) => (Op::Reshape, vec![id]),
+        Op::Map { .. } => {
+            let inputs = node.inputs.iter().map(|&i| recut(draft, i, (of, product))).collect();
+            (node.op.clone(), inputs)
+        }
+        _ => (Op::Broadcast, vec![under_views(draft, id)]),
+    };
+    draft.push(DraftNode { op, inputs, shape: draft.nodes[product].shape.clone(), ..node })
+}
+
 /// Bytes that are not f32 are only read where they are, gathered, or, as i32, copied.
 pub fn check_stored(draft: &Draft) -> Result<(), String> {
     for &id in &draft.stored {

@@ -63,3 +63,19 @@ fn gradients_of_strided_convolutions_meet_in_one_phase() {
     let whole = plan.buffers.iter().filter(|b| b.shape.dims() == [2, 6, 8, 3]).count();
     assert_eq!(whole, 2, "x and its gradient, not two gradients and their sum\n{plan}");
 }
+
+/// The gradient of a relu in front of a flattened linear layer is the epilogue of that layer's product, whatever axes it is read under.
+#[test]
+fn an_expression_goes_to_a_product_through_other_axes() {
+    let g = Graph::new();
+    let [inner, outer] =
+        [("inner", [7, 3]), ("outer", [24, 5])].map(|(name, dims)| g.parameter(name, &dims, Init::Zeros));
+    let bias = g.parameter("bias", &[3], Init::Zeros);
+    let x = g.input("x", &[2, 8, 7]).matmul(&inner) + &bias;
+    let y = x.relu().reshape(&[2, 24]).matmul(&outer);
+    for (name, gradient) in ["inner", "bias"].iter().zip(g.gradients(&(&y * &y).sum_all(), &[inner, bias])) {
+        g.output(name, &gradient.unwrap());
+    }
+    let plan = citius_plan::compile(&g).unwrap_or_else(|e| panic!("{e}\n{g}"));
+    assert!(plan.calls.iter().any(|call| call.label.contains("matmul → choose")), "{plan}");
+}

@@ -18,6 +18,9 @@ pub struct TransposeTask {
     source: *const f32,
     target: *mut f32,
     isa: Isa,
+    /// Rows of few numbers that follow each other: the channels of a picture.
+    #[cfg(target_arch = "x86_64")]
+    woven: bool,
 }
 
 impl TransposeTask {
@@ -35,6 +38,8 @@ impl TransposeTask {
             source: std::ptr::null(),
             target: std::ptr::null_mut(),
             isa,
+            #[cfg(target_arch = "x86_64")]
+            woven: isa >= Isa::Avx512 && (2..=4).contains(&work.cols) && to.row == work.cols,
         })
     }
 
@@ -65,6 +70,16 @@ impl TransposeTask {
             }
             let first = band * BLOCK;
             let height = BLOCK.min(self.rows - first);
+            #[cfg(target_arch = "x86_64")]
+            if self.woven && height == BLOCK {
+                let (from, to) = (source.add(first), target.add(first * self.cols));
+                match self.cols {
+                    2 => crate::x86::weave_block::<2>(from, self.from.col, to),
+                    3 => crate::x86::weave_block::<3>(from, self.from.col, to),
+                    _ => crate::x86::weave_block::<4>(from, self.from.col, to),
+                }
+                continue;
+            }
             for start in (0..self.cols).step_by(BLOCK) {
                 let width = BLOCK.min(self.cols - start);
                 let (from, to) = (source.add(start * self.from.col + first), target.add(first * self.to.row + start));

@@ -15,4 +15,4 @@ mod transpose;
 pub use loops::LoopKernel;
 pub use matmul::MatmulKernel;
 pub use sums::SumsKernel;
-pub use transpose::turn_block;
+pub use transpose::{turn_block, weave_block};

@@ -1,4 +1,4 @@
-//! A block of up to 16×16 turned in registers: four rounds of exchanges between rows, each at twice the distance.
+//! A block of up to 16×16 turned in registers: four rounds of exchanges between rows, each at twice the distance. Few lines are woven.
 
 use std::arch::x86_64::*;
 
@@ -57,5 +57,24 @@ pub unsafe fn turn_block(
     for (r, line) in b.iter().enumerate() {
         let there = if r < height { mask(width) } else { 0 };
         _mm512_mask_storeu_ps(to.add(r.min(height - 1) * to_line), there, *line);
+    }
+}
+
+/// Writes `to[r][c] = from[c][r]` for sixteen `r` and `c < W`, the results from end to end.
+///
+/// SAFETY: `W` lines of `from`, `line` apart, hold sixteen values, `to` has room for them all; the machine has AVX-512F.
+#[target_feature(enable = "avx512f")]
+pub unsafe fn weave_block<const W: usize>(from: *const f32, line: usize, to: *mut f32) {
+    let lines: [__m512; W] = std::array::from_fn(|c| _mm512_loadu_ps(from.add(c * line)));
+    for v in 0..W {
+        // element e of the result is value e / W of line e % W
+        let turns: [i32; 16] = std::array::from_fn(|lane| ((16 * v + lane) / W) as i32);
+        let turns = _mm512_loadu_si512(turns.as_ptr() as *const _);
+        let mut woven = _mm512_setzero_ps();
+        for (c, values) in lines.iter().enumerate() {
+            let there = (0..16).filter(|lane| (16 * v + lane) % W == c).fold(0u16, |mask, lane| mask | 1 << lane);
+            woven = _mm512_mask_permutexvar_ps(woven, there, turns, *values);
+        }
+        _mm512_storeu_ps(to.add(16 * v), woven);
     }
 }
