@@ -21,7 +21,7 @@ const BLOCK_ROWS: usize = 16;
 const UNIT_COLUMNS: usize = 64;
 /// Up to so many columns, from so many rows on, units are rows, of about so many elements, and their sums are added behind.
 const MOST_COLUMNS: usize = 256;
-const MANY_ROWS: usize = 2048;
+const MANY_ROWS: usize = 1024;
 const ROWS_ELEMENTS: usize = 1 << 15;
 
 pub struct LoopTask {
@@ -165,7 +165,7 @@ impl Cut {
         let columns = |per_unit: usize| Cut::Columns { per_unit, units: work.cols.div_ceil(per_unit).max(1) };
         let side_by_side = work.folds.iter().all(|f| work.operands[f.operand].col == 1);
         let some_rows =
-            (ROWS_ELEMENTS / work.cols.max(1)).clamp(MANY_ROWS / 4, MANY_ROWS * 4).next_multiple_of(BLOCK_ROWS);
+            (ROWS_ELEMENTS / work.cols.max(1)).clamp(MANY_ROWS / 8, MANY_ROWS * 8).next_multiple_of(BLOCK_ROWS);
         let tall = work.outer.is_empty() && work.cols <= MOST_COLUMNS && work.rows >= MANY_ROWS.max(some_rows + 1);
         match work.nest {
             // few columns, many rows: those of a convolution's bias, or of batch norm

@@ -1,8 +1,8 @@
-//! Element-wise loops. `rdi` points at the table of operand pointers, `rsi` counts rows, `rdx` is the number of columns, `rcx` the
+//! Element-wise loops. `rdi` points at the table of operand pointers, `rsi` counts rows (or points at sums that wait), `rdx` is the number of columns, `rcx` the
 //! current column, `r15` the last multiple of 16.
 
 use citius_graph::DType;
-use citius_plan::{Fold, FoldKind, Instr, Loop, MOST_OPERANDS, Nest, SHORT_ROW, Var};
+use citius_plan::{Fold, FoldKind, Instr, Loop, MOST_OPERANDS, Nest, Operand, SHORT_ROW, Var};
 
 use super::asm::Gpr::*;
 use super::asm::*;
@@ -19,6 +19,8 @@ pub struct LoopKernel {
     short_rows: Option<ShortRows>,
     /// From a row of each operand to the next, in bytes.
     strides: Vec<usize>,
+    /// From a column of each operand to the next, where `entry` takes so many at most.
+    along: Option<Vec<usize>>,
 }
 
 /// Operands beyond these keep their pointer in the table.
@@ -26,6 +28,10 @@ const POINTERS: [Gpr; 8] = [R8, R9, R10, R11, R12, R13, Rbx, Rbp];
 const SAVED: [Gpr; 6] = [Rbx, Rbp, R12, R13, R14, R15];
 /// Rows taken together, each with accumulators of its own, when columns are folded.
 const UNROLL: usize = 4;
+/// Columns folded together along far rows, and bytes of an operand from which that is faster than down one column after the other.
+const TOGETHER: usize = 256;
+const FAR_BYTES: usize = 64 << 10;
+const FAR_ROW: usize = 512;
 
 impl LoopKernel {
     /// `None` where generated code has no answer (columns with a stride, too many values at once).
@@ -45,16 +51,30 @@ impl LoopKernel {
         // SAFETY: the bytes at the entry are a complete function of this signature.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(code.entry(0)) };
         let strides = work.operands.iter().map(|o| o.row * o.dtype.bytes()).collect();
-        Some(LoopKernel { entry, _code: code, short_rows: ShortRows::new(work), strides })
+        let steps = || work.operands.iter().map(|o| o.col * o.dtype.bytes()).collect();
+        let along = folds_along(work).then(steps);
+        Some(LoopKernel { entry, _code: code, short_rows: ShortRows::new(work), strides, along })
     }
 
     /// SAFETY: `table` holds, for each operand, a pointer at the first element of a stretch of `rows` × `cols`, and as many
     /// entries again for the kernel's own use.
     #[inline]
     pub unsafe fn run(&self, table: *mut *mut u8, rows: usize, cols: usize) {
-        match &self.short_rows {
-            Some(short_rows) => self.run_blocks(short_rows, table, rows, cols),
-            None => (self.entry)(table, rows, cols),
+        match (&self.short_rows, &self.along) {
+            (Some(short_rows), _) => self.run_blocks(short_rows, table, rows, cols),
+            (_, Some(steps)) if cols > TOGETHER => self.run_stretches(steps, table, rows, cols),
+            _ => (self.entry)(table, rows, cols),
+        }
+    }
+
+    /// SAFETY: as [`LoopKernel::run`].
+    unsafe fn run_stretches(&self, steps: &[usize], table: *mut *mut u8, rows: usize, cols: usize) {
+        for start in (0..cols).step_by(TOGETHER) {
+            let mut moved = [std::ptr::null_mut::<u8>(); 2 * MOST_OPERANDS];
+            for (i, step) in steps.iter().enumerate() {
+                moved[i] = (*table.add(i)).add(start * step);
+            }
+            (self.entry)(moved.as_mut_ptr(), rows, TOGETHER.min(cols - start));
         }
     }
 
@@ -73,12 +93,22 @@ impl LoopKernel {
     }
 }
 
+/// Whether columns are folded along rows, which lie far apart and come from far away: the sums wait in memory meanwhile.
+fn folds_along(work: &Loop) -> bool {
+    let far = |o: &Operand| {
+        let row = o.row * o.dtype.bytes();
+        row >= FAR_ROW && row * work.rows >= FAR_BYTES
+    };
+    work.nest == Nest::Columns && work.cols > 16 && work.operands.iter().any(far)
+}
+
 struct Generator<'a> {
     work: &'a Loop,
     results: Vec<Var>,
     /// Register of each value that stays the same for a row or for the whole call.
     pinned: Vec<Option<u8>>,
     accumulators: usize,
+    along: bool,
 }
 
 /// Where operand `i` is at the current row and column.
@@ -136,9 +166,15 @@ impl<'a> Generator<'a> {
             return Err(OutOfRegisters);
         }
         let results = work.stores.iter().map(|s| s.0).chain(work.folds.iter().map(|f| f.value)).collect::<Vec<_>>();
-        let per_fold = if work.nest == Nest::Columns { UNROLL } else { 1 };
-        let accumulators = work.folds.len() * per_fold;
-        let mut generator = Generator { work, results, pinned: vec![None; work.program.instrs.len()], accumulators };
+        let along = folds_along(work);
+        let per_fold = match work.nest {
+            Nest::Rows => 1,
+            Nest::Columns => UNROLL,
+        };
+        // one for whichever sum is at hand
+        let accumulators = if along { 1 } else { work.folds.len() * per_fold };
+        let pinned = vec![None; work.program.instrs.len()];
+        let mut generator = Generator { work, results, pinned, accumulators, along };
         // a trial tells how many registers are over for values that can stay
         let mut trial = Asm::default();
         let first = accumulators as u8;
@@ -148,7 +184,9 @@ impl<'a> Generator<'a> {
         let spare = generator.body(&mut trial, first, false, 0)?;
         let stays = |i: &usize| match work.program.instrs[*i] {
             Instr::Const(_) => true,
-            Instr::Load(o) => work.operands[o].col == 0 && (work.nest == Nest::Rows || work.operands[o].row == 0),
+            Instr::Load(o) => {
+                work.operands[o].col == 0 && (work.nest == Nest::Rows || along || work.operands[o].row == 0)
+            }
             _ => false,
         };
         let mut candidates: Vec<usize> = (0..work.program.instrs.len()).filter(stays).collect();
@@ -173,6 +211,7 @@ impl<'a> Generator<'a> {
         asm.and(R15, !15);
         match self.work.nest {
             Nest::Rows => self.rows(asm)?,
+            Nest::Columns if self.along => self.columns_along(asm)?,
             Nest::Columns => self.columns(asm)?,
         }
         SAVED.iter().rev().for_each(|&r| asm.pop(r));
@@ -246,6 +285,59 @@ impl<'a> Generator<'a> {
         })
     }
 
+    /// Row by row, the sums of each of [`UNROLL`] rows beside each other in memory, at `rsi`: the same sums as `columns` has.
+    fn columns_along(&self, asm: &mut Asm) -> Result<(), OutOfRegisters> {
+        let work = self.work;
+        let room = (work.folds.len() * UNROLL * TOGETHER * 4 + 64) as i32;
+        asm.copy_gpr(Rsi, Rsp);
+        asm.subtract(Rsi, room);
+        asm.and(Rsi, -64);
+        asm.subtract(Rsp, room + 64);
+        let at = At { work, tail: false };
+        self.load_pointers(asm);
+        self.pin(asm, &at, false);
+        asm.set(Rcx, 0);
+        self.walk_columns(asm, |asm, _| {
+            for (f, fold) in work.folds.iter().enumerate() {
+                begin(asm, fold.kind, 0);
+                (0..UNROLL).for_each(|u| asm.store(waiting(f, u), 0, 0));
+            }
+            Ok(())
+        })?;
+        let one = |asm: &mut Asm, u: usize| -> Result<(), OutOfRegisters> {
+            self.pin(asm, &at, true);
+            asm.set(Rcx, 0);
+            self.walk_columns(asm, |asm, tail| self.body(asm, self.first_free(), tail, u).map(|_| ()))?;
+            for (i, o) in work.operands.iter().enumerate().filter(|(_, o)| o.row != 0) {
+                self.advance(asm, i, (o.row * o.dtype.bytes()) as i32);
+            }
+            Ok(())
+        };
+        if work.rows >= UNROLL {
+            let again = asm.label();
+            asm.set(R14, (work.rows / UNROLL) as i32);
+            asm.place(again);
+            (0..UNROLL).try_for_each(|u| one(asm, u))?;
+            asm.subtract(R14, 1);
+            asm.jump_if_not_zero(again);
+        }
+        (0..work.rows % UNROLL).try_for_each(|u| one(asm, u))?;
+        asm.set(Rcx, 0);
+        self.walk_columns(asm, |asm, tail| {
+            for (f, fold) in work.folds.iter().enumerate() {
+                (0..UNROLL).for_each(|u| asm.load(u as u8, waiting(f, u), 0));
+                asm.fold(fold.kind, 0, 1, 0);
+                asm.fold(fold.kind, 2, 3, 0);
+                asm.fold(fold.kind, 0, 2, 0);
+                let m = At { work, tail }.element(asm, fold.operand);
+                asm.store(m, 0, if tail { TAIL } else { 0 });
+            }
+            Ok(())
+        })?;
+        asm.add(Rsp, room + 64);
+        Ok(())
+    }
+
     /// Whole vectors up to `r15`, then the tail up to `rdx`.
     fn walk_columns(
         &self,
@@ -288,7 +380,13 @@ impl<'a> Generator<'a> {
         for (f, fold) in work.folds.iter().enumerate() {
             let r = emitter.register(fold.value)?;
             let accumulator = self.accumulator(f, unroll);
+            if self.along {
+                emitter.asm().load(accumulator, waiting(f, unroll), 0);
+            }
             emitter.asm().fold(fold.kind, accumulator, r, k);
+            if self.along {
+                emitter.asm().store(waiting(f, unroll), accumulator, 0);
+            }
         }
         Ok(emitter.fewest_free())
     }
@@ -296,6 +394,7 @@ impl<'a> Generator<'a> {
     fn accumulator(&self, fold: usize, unroll: usize) -> u8 {
         match self.work.nest {
             Nest::Rows => fold as u8,
+            Nest::Columns if self.along => 0,
             Nest::Columns => (fold * UNROLL + unroll) as u8,
         }
     }
@@ -353,6 +452,11 @@ impl<'a> Generator<'a> {
         }
         Ok(())
     }
+}
+
+/// Sums of the current columns, of a fold and one of the rows taken together.
+fn waiting(fold: usize, unroll: usize) -> Mem {
+    Mem { base: Rsi, index: Some((Rcx, 2)), disp: ((fold * UNROLL + unroll) * TOGETHER * 4) as i32 }
 }
 
 fn begin(asm: &mut Asm, kind: FoldKind, r: u8) {
