@@ -12,7 +12,7 @@ use citius_plan::{Buffer, BufferId, Call, Cost, Instr, Loop, Matmul, Nest, Opera
 
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::{BLOCK, FEW, MatrixTask, PANEL, Sides, listed};
+use crate::kernels::{BLOCK, FEW, FEW_SKIPPED, MatrixTask, PANEL, Sides, listed};
 use crate::turned;
 
 /// Arithmetic from which a product gains, beside what pays for packing: ten microseconds of a core, where a wave more costs one.
@@ -222,18 +222,15 @@ pub fn halve_products(plan: Plan, isa: Isa, goals: Goals) -> (Plan, Halves) {
                 buffer
             });
             let (row, col) = match copy.packing {
-                // somewhere: who multiplies knows better
-                Packing::Tiles(_) if left => (1, 0),
-                Packing::Tiles(_) => (0, 1),
+                Packing::Tiles(_) => somewhere(left),
                 Packing::Across { .. } | Packing::Rows { .. } if left => (1, copy.cols),
                 Packing::Along { .. } | Packing::Across { .. } | Packing::Rows { .. } => (copy.cols, 1),
             };
             let side = Operand { buffer, dtype: DType::F32, offset: 0, outer: vec![], row, col };
             *(if left { &mut m.a } else { &mut m.b }) = side;
         }
-        if m.b.col != 1 {
-            // as the verifier would have it: who multiplies knows better
-            (m.b.row, m.b.col) = (0, 1);
+        if chosen.original.is_some() && m.b.col != 1 {
+            (m.b.row, m.b.col) = somewhere(false);
         }
         if chosen.product == Product::Pairs {
             m.k = m.k.div_ceil(2);
@@ -257,6 +254,11 @@ pub fn halve_products(plan: Plan, isa: Isa, goals: Goals) -> (Plan, Halves) {
     numbers.dedup();
     calls.iter_mut().for_each(|c| c.wave = numbers.partition_point(|w| *w < c.wave));
     (Plan { buffers, scratch_bytes, calls, waves: numbers.len(), outputs, limits, warnings }, halves)
+}
+
+/// Strides of a side in tiles, or of one that is packed as it goes, as the verifier would have them: who multiplies knows better.
+fn somewhere(left: bool) -> (usize, usize) {
+    if left { (1, 0) } else { (0, 1) }
 }
 
 enum Kind {
@@ -351,7 +353,7 @@ impl Chosen {
         let multiplied = 2 * rows * cols * m.k.next_multiple_of(TERMS);
         let takes = multiplied as f64 / tile_rate(parts) + TILE_PACKING * ((m.m + m.n) * m.k) as f64;
         // smaller ones are asked for by tests
-        let rate = if kept < FEW { SKIPPING_RATE } else { EXACT_RATE };
+        let (kept, rate) = if kept < FEW_SKIPPED { (kept, SKIPPING_RATE) } else { (1.0, EXACT_RATE) };
         let faster = takes < kept * operations as f64 / rate || from < LARGE_PRODUCT;
         let suits = operations >= from && faster && MatrixTask::suits(m);
         // turning the numbers of a line costs as much as turning sums does

@@ -18,7 +18,6 @@ mod run;
 mod schedule;
 mod timing;
 mod tuning;
-#[cfg(target_arch = "x86_64")]
 mod turned;
 mod widest;
 #[cfg(target_arch = "x86_64")]

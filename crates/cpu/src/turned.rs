@@ -22,11 +22,15 @@ pub fn needless(plan: &Plan, reads_original: impl Fn(usize) -> bool) -> Vec<usiz
         Work::Loop(copy) if turns(copy).is_some() => Some(copy.operands[1].buffer),
         _ => None,
     };
-    let right_of = |call: usize, buffer| matches!(&plan.calls[call].work, Work::Matmul(m) if m.b.buffer == buffer);
+    // on the right of a product, and nowhere else in it
+    let instead = |call: usize, buffer| match &plan.calls[call].work {
+        Work::Matmul(m) if m.b.buffer == buffer => reads_original(call) as usize,
+        _ => 0,
+    };
     let wanted = |buffer| {
-        let readers = (0..plan.calls.len()).filter(|&i| plan.calls[i].work.touches().0.contains(&buffer));
-        let elsewhere = readers.filter(|&i| !right_of(i, buffer) || !reads_original(i)).count();
-        elsewhere > 0 || plan.outputs.iter().any(|output| output.1 == buffer)
+        let reads = |i: usize| plan.calls[i].work.touches().0.iter().filter(|id| **id == buffer).count();
+        let read = (0..plan.calls.len()).any(|i| reads(i) > instead(i, buffer));
+        read || plan.outputs.iter().any(|output| output.1 == buffer)
     };
     (0..plan.calls.len()).filter(|&i| copied(i).is_some_and(|buffer| !wanted(buffer))).collect()
 }

@@ -215,6 +215,28 @@ fn a_turned_side_is_what_it_was() {
     }
 }
 
+/// A turned copy that a product reads once more, elsewhere than on its right, stays.
+#[test]
+fn a_turned_side_that_is_read_twice_is_there() {
+    for square in [false, true] {
+        let run = |isa: Isa| {
+            let g = Graph::new();
+            let w = g.parameter("w", &[70, 70], Init::Normal { mean: 0.0, std: 1.0 });
+            let (turned, x) = (w.t().slice(0, 0, 64).slice(1, 0, 64), g.input("x", &[64, 64]));
+            g.output("y", &if square { turned.matmul(&turned) + &x } else { x.matmul(&turned) + &turned });
+            let options = Options { isa: Some(isa), thirds_from: Some(1), ..Options::default() };
+            let mut memory = Memory::new(7);
+            let mut step = Executable::new(citius_plan::compile(&g).unwrap(), &mut memory, options).unwrap();
+            let mut keep = Keep { outputs: 1, kept: vec![] };
+            step.run(&mut memory, &Inputs::new().f32("x", &numbers(1, 64 * 64)), 0, 1, &mut keep).unwrap();
+            keep.kept.remove(0)
+        };
+        let (expected, found) = (run(Isa::Portable), run(Isa::detect()));
+        let apart = found.iter().zip(&expected).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+        assert!(apart < 1e-4, "square: {square}: {apart}");
+    }
+}
+
 /// What is not a number shows in its row and column, and nowhere else.
 #[test]
 fn what_is_not_finite_stays_where_it_is() {

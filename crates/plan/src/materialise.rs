@@ -189,6 +189,12 @@ pub fn turn_results(draft: &mut Draft) {
 pub fn recut_maps(draft: &mut Draft) {
     let users = draft.users();
     let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).chain(draft.updates.iter().map(|u| u.1)).collect();
+    // stored values on the longest way to each
+    let mut depth = vec![0; draft.nodes.len()];
+    for id in draft.order() {
+        let before = draft.nodes[id].inputs.iter().map(|&i| depth[i]).max().unwrap_or(0);
+        depth[id] = before + (draft.stored.contains(&id) && !draft.is_given(id)) as usize;
+    }
     for id in draft.order() {
         let lone = |of: NodeId, by: NodeId| users[of] == [by] && !kept.contains(&of);
         let product = |&recut: &NodeId| {
@@ -198,7 +204,9 @@ pub fn recut_maps(draft: &mut Draft) {
         let map = matches!(draft.nodes[id].op, Op::Map { .. }) && draft.stored.contains(&id) && !kept.contains(&id);
         let Some(found) = draft.nodes[id].inputs.iter().find_map(product).filter(|_| map) else { continue };
         draft.stored.remove(&id);
-        match can_recut(draft, id, found.0) {
+        // a product does not wait for what only its epilogue needs
+        let in_time = |i: NodeId| depth[i] < depth[found.1];
+        match can_recut(draft, id, found.0, &in_time) {
             true => {
                 let map = recut(draft, id, found);
                 draft.stored.insert(map);
@@ -209,19 +217,19 @@ pub fn recut_maps(draft: &mut Draft) {
     }
 }
 
-/// Is this an expression of `product`, of stored values of the same shape, and of numbers?
-fn can_recut(draft: &Draft, id: NodeId, product: NodeId) -> bool {
+/// Is this an expression of `product`, of stored values of the same shape that are there in time, and of numbers?
+fn can_recut(draft: &Draft, id: NodeId, product: NodeId, in_time: &dyn Fn(NodeId) -> bool) -> bool {
     let node = &draft.nodes[id];
-    let inside = |&i: &NodeId| draft.nodes[i].shape == node.shape && can_recut(draft, i, product);
+    let inside = |&i: &NodeId| draft.nodes[i].shape == node.shape && can_recut(draft, i, product, in_time);
     match node.op {
         _ if id == product || constant(draft, id).is_some() => true,
-        _ if draft.stored.contains(&id) => node.dtype == DType::F32,
+        _ if draft.stored.contains(&id) => node.dtype == DType::F32 && in_time(id),
         Op::Map { .. } => node.inputs.iter().all(inside),
         _ => false,
     }
 }
 
-/// The same under the axes of the product that `recut` is.
+/// The same under the axes of `product`, of which `of` is a recut.
 fn recut(draft: &mut Draft, id: NodeId, (of, product): (NodeId, NodeId)) -> NodeId {
     let node = draft.nodes[id].clone();
     let (op, inputs) = match node.op {

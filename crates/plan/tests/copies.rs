@@ -79,3 +79,19 @@ fn an_expression_goes_to_a_product_through_other_axes() {
     let plan = citius_plan::compile(&g).unwrap_or_else(|e| panic!("{e}\n{g}"));
     assert!(plan.calls.iter().any(|call| call.label.contains("matmul → choose")), "{plan}");
 }
+
+/// Where it would wait for something else, it stays what it was: a loop under its own axes, beside its neighbours.
+#[test]
+fn an_expression_of_late_values_keeps_its_axes() {
+    let g = Graph::new();
+    let (x, w) = (g.input("x", &[64, 40]), g.parameter("w", &[40, 1024], Init::Zeros));
+    let late = g.input("late", &[64, 32, 32]);
+    let late = (&late + late.sum(&[2], true).exp().sum(&[1], true)).exp();
+    let y = x.matmul(&w).reshape(&[64, 32, 32]) * &late;
+    g.output("product", &y.matmul(&g.input("v", &[64, 32, 8])));
+    g.output("sum", &(&y + &late));
+    let plan = citius_plan::compile(&g).unwrap_or_else(|e| panic!("{e}\n{g}"));
+    assert!(plan.calls.iter().all(|call| !call.label.contains("matmul → mul")), "{plan}");
+    let largest = plan.calls.iter().filter(|call| call.label.contains("mul, add")).count();
+    assert_eq!(largest, 1, "one pass over both\n{plan}");
+}

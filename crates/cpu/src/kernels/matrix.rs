@@ -87,15 +87,15 @@ impl MatrixTask {
             Some(raw) => {
                 let on_left = raw.left != flipped;
                 let (ours, theirs) = if on_left { (&left, &right) } else { (&right, &left) };
-                // so much of the other side stays at hand
-                let terms = AT_HAND / (theirs.lines.div_ceil(LINES) * BYTES * parts);
-                let (most, together, terms) = match terms {
+                // so many tiles along the sum, of all of the other side, stay at hand
+                let fit = AT_HAND / (theirs.lines.div_ceil(LINES) * BYTES * parts);
+                let (most, together, terms) = match fit {
                     // all of it
-                    _ if terms >= depth => (at_hand, 1, depth),
+                    _ if fit >= depth => (at_hand, 1, depth),
                     // a part, for all of a strip before the next
                     WORTH.. => {
                         let most = WAITING / (4 * BLOCK * BLOCK * theirs.blocks());
-                        (most.max(1), 1, depth.div_ceil(depth.div_ceil(terms)))
+                        (most.max(1), 1, depth.div_ceil(depth.div_ceil(fit)))
                     }
                     // too little: the strip does
                     _ => (at_hand, at_hand, depth),
@@ -158,20 +158,22 @@ impl MatrixTask {
     /// SAFETY: as `Task::run`; the pass that made this call has found the units.
     pub unsafe fn run(&self, units: Range<usize>) {
         let tiles = Tiles::take();
+        let together = match &self.cut {
+            Cut::Blocks { together } => *together,
+            Cut::Strips(strips) => {
+                units.for_each(|unit| self.strip(&tiles, strips, unit * strips.blocks));
+                return;
+            }
+        };
         let mut meanwhile = Meanwhile { packed: None, ended: None };
         // blocks in turns, so that one can be ended while the next is summed up
         let mut sums = [Sums::uninit(), Sums::uninit()];
         for unit in units {
-            match &self.cut {
-                Cut::Blocks { together } => {
-                    let (bands, panels) = (self.left.blocks(), self.right.blocks());
-                    let (first, at) = (unit / (together * panels) * together, unit % (together * panels));
-                    let bands = (*together).min(bands - first);
-                    let to = sums[unit % 2].as_mut_ptr() as *mut f32;
-                    self.block(&tiles, first + at % bands, at / bands, to, &mut meanwhile);
-                }
-                Cut::Strips(strips) => self.strip(&tiles, strips, unit * strips.blocks),
-            }
+            let (bands, panels) = (self.left.blocks(), self.right.blocks());
+            let (first, at) = (unit / (together * panels) * together, unit % (together * panels));
+            let bands = together.min(bands - first);
+            let to = sums[unit % 2].as_mut_ptr() as *mut f32;
+            self.block(&tiles, first + at % bands, at / bands, to, &mut meanwhile);
         }
         meanwhile.end();
     }
@@ -207,7 +209,8 @@ impl MatrixTask {
         let groups = blocks.len().div_ceil(together);
         let count = groups * self.depth.div_ceil(terms);
         let size = 2 * together * terms * tile;
-        let room = if waiting { blocks.len() * others } else { 2 };
+        // as much for all strips: a step allocates nothing
+        let room = if waiting { strips.blocks * others } else { 2 };
         let (packed, sums) = scratch(count.min(2) * size, 4 * BLOCK * BLOCK * room);
         let group = |n: usize| {
             let (start, first) = (n / groups * terms, blocks.start + n % groups * together);
@@ -217,10 +220,10 @@ impl MatrixTask {
             Stretch { tiling: raw, source, bands, blocks: tiles, to, apart }
         };
         let mut meanwhile = Meanwhile { packed: None, ended: None };
-        let mut current = group(0);
-        current.clone().pack_all();
+        group(0).pack_all();
         let mut made = 0;
         for n in 0..count {
+            let current = group(n);
             let (start, depth) = (current.blocks.start, current.blocks.len());
             let (first, end) = (current.bands.start / 2, current.bands.end.div_ceil(2));
             let last = start + depth == self.depth;
@@ -247,7 +250,7 @@ impl MatrixTask {
                 made += 1;
             }
             if let Some(ahead) = meanwhile.packed.take() {
-                current = ahead.complete();
+                ahead.complete();
             }
         }
         meanwhile.end();
@@ -297,13 +300,12 @@ impl<'a> Meanwhile<'a> {
     }
 
     /// While the next block is summed up, in so many steps at least; the last one is ended first.
-    unsafe fn end_later(&mut self, ends: Ends<'a>, sums: *const f32, depth: usize) {
+    unsafe fn end_later(&mut self, mut ends: Ends<'a>, sums: *const f32, depth: usize) {
         self.end();
         let each = ends.rows.div_ceil(depth * ends.task.pauses());
-        let mut ended = Ended { ends, sums, row: 0, each };
-        match ended.ends.task.flipped {
-            true => ended.turn_all(),
-            false => self.ended = Some(ended),
+        match ends.task.flipped {
+            true => ends.run_turned(sums),
+            false => self.ended = Some(Ended { ends, sums, row: 0, each }),
         }
     }
 
@@ -336,9 +338,8 @@ impl<'a> Ahead<'a> {
         self.left -= rows;
     }
 
-    unsafe fn complete(mut self) -> Stretch<'a> {
+    unsafe fn complete(mut self) {
         self.cursor.pack(self.left);
-        self.cursor.stretch()
     }
 }
 
@@ -358,16 +359,6 @@ impl Ended<'_> {
         self.ends.run(self.sums.add(self.row * BLOCK), rows);
         self.row += rows;
         self.row == self.ends.rows
-    }
-
-    /// All rows of sums whose sides have changed places.
-    unsafe fn turn_all(&mut self) {
-        let mut turned = Sums::uninit();
-        let to = turned.as_mut_ptr() as *mut f32;
-        for (row, col) in [(0, 0), (0, LINES), (LINES, 0), (LINES, LINES)] {
-            turn_block(self.sums.add(row * BLOCK + col), BLOCK, to.add(col * BLOCK + row), BLOCK, LINES, LINES);
-        }
-        self.ends.run(to, self.ends.rows);
     }
 }
 
@@ -397,6 +388,16 @@ impl Ends<'_> {
         for (start, o) in self.table.iter_mut().zip(&self.task.work.operands) {
             *start = start.wrapping_add(4 * rows * o.row);
         }
+    }
+
+    /// All rows, of sums whose sides have changed places.
+    unsafe fn run_turned(&mut self, sums: *const f32) {
+        let mut turned = Sums::uninit();
+        let to = turned.as_mut_ptr() as *mut f32;
+        for (row, col) in [(0, 0), (0, LINES), (LINES, 0), (LINES, LINES)] {
+            turn_block(sums.add(row * BLOCK + col), BLOCK, to.add(col * BLOCK + row), BLOCK, LINES, LINES);
+        }
+        self.run(to, self.rows);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A kernel per kind of work, matched exhaustively. Each cuts its work into units by shape alone, never by the number of
-//! threads, so that results are the same bits for any number.
+//! threads, so that results are the same bits for any number. (Strips of products on matrix units are as long as there are threads
+//! for; each of their sums is the same whatever the strip.)
 
 mod argmax;
 mod gather;
@@ -37,6 +38,7 @@ use crate::prefetch::Share;
 #[cfg(target_arch = "x86_64")]
 pub use {
     matrix::{BLOCK, MatrixTask},
+    skipping::FEW as FEW_SKIPPED,
     skipping::Sides,
     skipping_pairs::{FEW, PANEL},
 };

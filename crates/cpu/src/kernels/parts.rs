@@ -69,7 +69,6 @@ impl PartsTask {
 }
 
 /// Tiles of some bands and blocks, to be packed row by row, a band every `apart` tiles.
-#[derive(Clone)]
 pub struct Stretch<'a> {
     pub tiling: &'a Tiling,
     /// The first term of the first line of all.
@@ -118,10 +117,6 @@ impl<'a> Cursor<'a> {
         let mut cursor = Cursor { stretch, unit: 0, wide, row: 0, from, to, lines: 0, terms: 0 };
         cursor.enter();
         cursor
-    }
-
-    pub fn stretch(self) -> Stretch<'a> {
-        self.stretch
     }
 
     fn enter(&mut self) {

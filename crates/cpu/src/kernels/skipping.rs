@@ -33,7 +33,7 @@ pub const WIDEST: usize = 1024;
 /// Products with fewer multiply-adds are not worth the lists.
 const FEWEST: usize = 1 << 24;
 /// With a larger share of elements that are not zero, tiles are faster.
-const FEW: f64 = 0.65;
+pub const FEW: f64 = 0.65;
 
 /// `C[m,n] = Σ S[m,k]·D[k,n]`, where S has the zeros.
 #[derive(Clone, Copy, PartialEq, Debug)]
