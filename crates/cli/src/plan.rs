@@ -1,5 +1,6 @@
 //! `citius plan`: the compiled training step, with costs, without training.
 
+use citius_cpu::Isa;
 use citius_cuda::{Chip, CudaError, Dump, Estimate};
 use citius_nn::Module;
 use citius_plan::{Plan, Work};
@@ -24,7 +25,7 @@ const EXAMPLES: &str = "Examples:
   citius plan --device cuda                         and how a GPU runs it; works without one";
 
 pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
-    args.wishes.machine.options()?;
+    let options = args.wishes.machine.options()?;
     let wishes = args.wishes.wishes()?;
     // nothing is timed here, so what is left open is the processor
     let device = wishes.device.unwrap_or(Device::Cpu);
@@ -44,6 +45,7 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
     }
     let (plan, halves) = match (device, settings.precision) {
         (Device::Cpu, Precision::Bf16) => in_halves(plan),
+        (Device::Cpu, _) => in_thirds(plan, options.isa),
         _ => (plan, None),
     };
     line(Sink::Stdout, plan.to_string().trim_end());
@@ -77,6 +79,20 @@ fn in_halves(plan: Plan) -> (Plan, Option<String>) {
         halved.products
     );
     (halved.plan, Some(text))
+}
+
+/// The plan as the processor runs it in 32 bits, and what is special about that.
+fn in_thirds(plan: Plan, isa: Option<Isa>) -> (Plan, Option<String>) {
+    let all = plan.calls.iter().filter(|call| matches!(call.work, Work::Matmul(_))).count();
+    let flops = plan.total().flops.max(1);
+    let thirds = citius_cpu::in_thirds(plan, isa.unwrap_or_else(Isa::detect));
+    let share = 100.0 * thirds.flops as f64 / flops as f64;
+    let text = format!(
+        "fp32: {} of {all} products, {share:.0}% of the arithmetic, on matrix units, each number as the sum of three bfloat16: as exact \
+         as in 32 bits",
+        thirds.products
+    );
+    (thirds.plan, (thirds.products > 0).then_some(text))
 }
 
 /// Of an H200.

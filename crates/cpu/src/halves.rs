@@ -160,20 +160,29 @@ fn is_intel() -> bool {
     }
 }
 
-/// A plan as a processor runs it in bfloat16.
+/// A plan as a processor runs it.
 pub struct Halved {
     pub plan: Plan,
-    /// Products in bfloat16, and their operations.
+    /// Products in bfloat16, one for each number or three, and their operations.
     pub products: usize,
     pub flops: usize,
 }
 
-/// The same plan where nothing gains, or the processor has no such instructions.
+/// In bfloat16. The same plan where nothing gains, or the processor has no such instructions.
 pub fn halved(plan: Plan) -> Halved {
-    let goals = Goals { halves: Some(LARGE_PRODUCT), thirds: LARGE_PRODUCT };
-    let (plan, halves) = halve_products(plan, Isa::detect(), goals);
+    packed(plan, Isa::detect(), Some(LARGE_PRODUCT))
+}
+
+/// In 32 bits: numbers may be in three bfloat16.
+pub fn in_thirds(plan: Plan, isa: Isa) -> Halved {
+    packed(plan, isa.min(Isa::detect()), None)
+}
+
+fn packed(plan: Plan, isa: Isa, from: Option<usize>) -> Halved {
+    let (plan, halves) = halve_products(plan, isa, Goals { halves: from, thirds: LARGE_PRODUCT });
     let rounded = |product: &Product| !matches!(product, Product::Tiles { parts: 3, .. });
-    let products: Vec<usize> = halves.products.iter().filter(|p| rounded(p.1)).map(|p| *p.0).collect();
+    let counts = |product: &Product| rounded(product) == from.is_some();
+    let products: Vec<usize> = halves.products.iter().filter(|p| counts(p.1)).map(|p| *p.0).collect();
     let flops = products.iter().map(|&call| plan.calls[call].cost.flops).sum();
     Halved { products: products.len(), flops, plan }
 }

@@ -24,7 +24,7 @@ mod widest;
 mod x86;
 
 pub use executable::{CpuError, Executable, Options};
-pub use halves::{Halved, LARGE_PRODUCT, gains_from_halves, halved, has_halves};
+pub use halves::{Halved, LARGE_PRODUCT, gains_from_halves, halved, has_halves, in_thirds};
 pub use isa::Isa;
 pub use memory::{Leaf, Memory};
 pub use peak::multiply_add;
