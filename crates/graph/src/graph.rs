@@ -204,6 +204,7 @@ pub(crate) struct Inner {
     pub segments: Vec<Range<NodeId>>,
     pub segments_open: usize,
     pub save_memory: bool,
+    pub for_gpu: bool,
 }
 
 impl Default for Graph {
@@ -242,7 +243,17 @@ impl Graph {
             segments: Vec::new(),
             segments_open: 0,
             save_memory: false,
+            for_gpu: false,
         })))
+    }
+
+    /// What is recorded here is planned for a GPU: without what pays on processors alone.
+    pub fn for_gpu(&self, yes: bool) {
+        self.0.borrow_mut().for_gpu = yes;
+    }
+
+    pub fn is_for_gpu(&self) -> bool {
+        self.0.borrow().for_gpu
     }
 
     pub fn mode(&self) -> Mode {

@@ -28,7 +28,10 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
     materialise::untranspose_products(&mut draft);
     padding::read_inside_padding(&mut draft);
     materialise::choose_stored(&mut draft);
-    materialise::recut_maps(&mut draft);
+    // a GPU folds such an expression while it makes it
+    if !graph.is_for_gpu() {
+        materialise::recut_maps(&mut draft);
+    }
     materialise::turn_results(&mut draft);
     materialise::absorb_gathers(&mut draft);
     materialise::check_stored(&draft).map_err(CompileError::Unsupported)?;

@@ -4,7 +4,7 @@ use citius_cuda::Precision;
 use citius_data::{Task, memory};
 use citius_nn::{
     Activation, Clip, Frame, Head, HiddenLayer, LayerMode, Loss, Module, Network, OptimizerConfig, Reduction, RowShape,
-    ScheduleConfig, Vary, WeightInit,
+    ScheduleConfig, Tensor, Vary, WeightInit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +107,21 @@ impl Details {
     }
 }
 
+/// A network whose step is planned for a GPU.
+struct OnGpu(Box<dyn Module>);
+
+impl Module for OnGpu {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.graph().for_gpu(true);
+        self.0.forward(x)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
 impl Settings {
     /// The network for these inputs and outputs, stored as it suits the device.
     pub fn model_for(&self, device: Device, inputs: usize, outputs: usize) -> Result<Box<dyn Module>, TrainError> {
@@ -122,7 +137,8 @@ impl Settings {
             head: self.details.head,
             whole: matches!(device, Device::Cuda(_)),
         };
-        self.network.build(&frame).map_err(TrainError::Setting)
+        let network = self.network.build(&frame).map_err(TrainError::Setting)?;
+        Ok(if frame.whole { Box::new(OnGpu(network)) } else { network })
     }
 
     /// What a row of so many inputs is to the network.

@@ -373,6 +373,7 @@ fn training_step(
     whole: bool,
 ) -> Result<Plan, String> {
     let g = Graph::new();
+    g.for_gpu(whole);
     let rows = (variant == Variant::Resident).then(|| g.input_of("rows", &[batch], DType::I32));
     let input = |name: &str, width: Option<usize>, dtype: DType| -> Tensor {
         let height = if rows.is_some() { data.rows } else { batch };
