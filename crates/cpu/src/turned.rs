@@ -37,11 +37,17 @@ pub fn needless(plan: &Plan, reads_original: impl Fn(usize) -> bool) -> Vec<usiz
 
 /// Where a copy that turns a whole matrix reads.
 fn turns(copy: &Loop) -> Option<&Operand> {
+    let (from, to) = turning(copy)?;
+    let whole = copy.outer.is_empty() && to.offset == 0 && to.row == copy.cols && from.col >= copy.rows;
+    whole.then_some(from)
+}
+
+/// Where a loop that does nothing but copy f32 from columns to rows reads and writes.
+pub fn turning(copy: &Loop) -> Option<(&Operand, &Operand)> {
     let copies = copy.program.instrs == [Instr::Load(0)] && copy.stores == [(0, 1)] && copy.folds.is_empty();
     let [from, to] = copy.operands.as_slice() else { return None };
-    let turned = from.row == 1 && from.col >= copy.rows && to.offset == 0 && (to.row, to.col) == (copy.cols, 1);
-    let plain = copy.outer.is_empty() && from.dtype == DType::F32 && to.dtype == DType::F32;
-    (copies && turned && plain).then_some(from)
+    let turned = from.row == 1 && from.col > 1 && to.col == 1;
+    (copies && turned && from.dtype == DType::F32 && to.dtype == DType::F32).then_some((from, to))
 }
 
 fn writes(call: &Call, buffer: usize) -> bool {

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use citius_graph::DType;
-use citius_plan::{Instr, Loop};
+use citius_plan::Loop;
 
 use crate::isa::Isa;
+use crate::turned::turning;
 
 const BLOCK: usize = 16;
 
@@ -26,10 +26,8 @@ pub struct TransposeTask {
 impl TransposeTask {
     /// `None` unless the loop copies f32 from columns to rows.
     pub fn new(work: &Loop, isa: Isa) -> Option<TransposeTask> {
-        let copy = work.program.instrs == [Instr::Load(0)] && work.stores == [(0, 1)] && work.folds.is_empty();
-        let [from, to] = work.operands.as_slice() else { return None };
-        let turns = from.row == 1 && from.col > 1 && to.col == 1 && from.dtype == DType::F32 && to.dtype == DType::F32;
-        (copy && turns).then(|| TransposeTask {
+        let (from, to) = turning(work)?;
+        Some(TransposeTask {
             outer: work.outer.clone(),
             rows: work.rows,
             cols: work.cols,

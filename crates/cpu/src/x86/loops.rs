@@ -234,9 +234,7 @@ impl<'a> Generator<'a> {
         asm.set(Rcx, 0);
         self.walk_columns(asm, |asm, tail| self.body(asm, self.first_free(), tail, 0).map(|_| ()))?;
         self.end_folds(asm, &at, false)?;
-        for (i, o) in work.operands.iter().enumerate().filter(|(_, o)| o.row != 0) {
-            self.advance(asm, i, (o.row * o.dtype.bytes()) as i32);
-        }
+        self.next_row(asm);
         asm.subtract(Rsi, 1);
         asm.jump_if_not_zero(next_row);
         asm.place(end);
@@ -256,22 +254,7 @@ impl<'a> Generator<'a> {
             for (f, fold) in work.folds.iter().enumerate() {
                 (0..UNROLL).for_each(|u| begin(asm, fold.kind, (f * UNROLL + u) as u8));
             }
-            let one = |asm: &mut Asm, u: usize| -> Result<(), OutOfRegisters> {
-                self.body(asm, self.first_free(), tail, u)?;
-                for (i, o) in work.operands.iter().enumerate().filter(|(_, o)| o.row != 0) {
-                    self.advance(asm, i, (o.row * o.dtype.bytes()) as i32);
-                }
-                Ok(())
-            };
-            if work.rows >= UNROLL {
-                let again = asm.label();
-                asm.set(R14, (work.rows / UNROLL) as i32);
-                asm.place(again);
-                (0..UNROLL).try_for_each(|u| one(asm, u))?;
-                asm.subtract(R14, 1);
-                asm.jump_if_not_zero(again);
-            }
-            (0..work.rows % UNROLL).try_for_each(|u| one(asm, u))?;
+            self.walk_rows(asm, |asm, u| self.body(asm, self.first_free(), tail, u).map(|_| ()))?;
             let at = At { work, tail };
             for (f, fold) in work.folds.iter().enumerate() {
                 let r = |u: usize| (f * UNROLL + u) as u8;
@@ -304,24 +287,11 @@ impl<'a> Generator<'a> {
             }
             Ok(())
         })?;
-        let one = |asm: &mut Asm, u: usize| -> Result<(), OutOfRegisters> {
+        self.walk_rows(asm, |asm, u| {
             self.pin(asm, &at, true);
             asm.set(Rcx, 0);
-            self.walk_columns(asm, |asm, tail| self.body(asm, self.first_free(), tail, u).map(|_| ()))?;
-            for (i, o) in work.operands.iter().enumerate().filter(|(_, o)| o.row != 0) {
-                self.advance(asm, i, (o.row * o.dtype.bytes()) as i32);
-            }
-            Ok(())
-        };
-        if work.rows >= UNROLL {
-            let again = asm.label();
-            asm.set(R14, (work.rows / UNROLL) as i32);
-            asm.place(again);
-            (0..UNROLL).try_for_each(|u| one(asm, u))?;
-            asm.subtract(R14, 1);
-            asm.jump_if_not_zero(again);
-        }
-        (0..work.rows % UNROLL).try_for_each(|u| one(asm, u))?;
+            self.walk_columns(asm, |asm, tail| self.body(asm, self.first_free(), tail, u).map(|_| ()))
+        })?;
         asm.set(Rcx, 0);
         self.walk_columns(asm, |asm, tail| {
             for (f, fold) in work.folds.iter().enumerate() {
@@ -336,6 +306,35 @@ impl<'a> Generator<'a> {
         })?;
         asm.add(Rsp, room + 64);
         Ok(())
+    }
+
+    /// All rows, [`UNROLL`] at a time; `body` is told which of them it is.
+    fn walk_rows(
+        &self,
+        asm: &mut Asm,
+        mut body: impl FnMut(&mut Asm, usize) -> Result<(), OutOfRegisters>,
+    ) -> Result<(), OutOfRegisters> {
+        let rows = self.work.rows;
+        let mut one = |asm: &mut Asm, u: usize| {
+            body(asm, u)?;
+            self.next_row(asm);
+            Ok(())
+        };
+        if rows >= UNROLL {
+            let again = asm.label();
+            asm.set(R14, (rows / UNROLL) as i32);
+            asm.place(again);
+            (0..UNROLL).try_for_each(|u| one(asm, u))?;
+            asm.subtract(R14, 1);
+            asm.jump_if_not_zero(again);
+        }
+        (0..rows % UNROLL).try_for_each(|u| one(asm, u))
+    }
+
+    fn next_row(&self, asm: &mut Asm) {
+        for (i, o) in self.work.operands.iter().enumerate().filter(|(_, o)| o.row != 0) {
+            self.advance(asm, i, (o.row * o.dtype.bytes()) as i32);
+        }
     }
 
     /// Whole vectors up to `r15`, then the tail up to `rdx`.
