@@ -184,7 +184,7 @@ impl Executable {
 
     /// The number of threads in use, once tried out.
     pub fn threads(&self) -> usize {
-        self.tuning.threads()
+        self.tuning.chosen()
     }
 
     /// Whether that number has been tried out.

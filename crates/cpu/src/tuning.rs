@@ -33,6 +33,8 @@ pub(crate) struct Tuning {
     /// Looks since the last trials, and after which the next are due.
     looks: u64,
     patience: u64,
+    /// What was chosen before the trials under way.
+    before: Option<usize>,
 }
 
 impl Tuning {
@@ -53,7 +55,7 @@ impl Tuning {
     fn new(candidates: Vec<usize>) -> Tuning {
         let best = vec![f64::INFINITY; candidates.len()];
         let (shortest, review) = (SHORTEST_TRIAL, REVIEW);
-        Tuning { candidates, best, trials: 0, shortest, review, looks: 0, patience: PATIENCE }
+        Tuning { candidates, best, trials: 0, shortest, review, looks: 0, patience: PATIENCE, before: None }
     }
 
     /// For long steps, each of which tells how long it takes: the last candidate is taken untried, until it becomes slower than it was.
@@ -74,6 +76,12 @@ impl Tuning {
         !self.has_choice() || self.trials >= TRIES * self.candidates.len()
     }
 
+    /// The choice, also while all are tried once more.
+    pub fn chosen(&self) -> usize {
+        self.before.filter(|_| !self.settled()).unwrap_or_else(|| self.threads())
+    }
+
+    /// Who takes the next steps.
     pub fn threads(&self) -> usize {
         if !self.settled() {
             return self.candidates[self.trials % self.candidates.len()];
@@ -96,6 +104,7 @@ impl Tuning {
         self.looks += 1;
         let due = self.looks >= self.patience;
         if self.has_choice() && (due || seconds_per_step > DOUBT * expected) {
+            self.before = Some(self.threads());
             self.best.fill(f64::INFINITY);
             (self.trials, self.looks) = (0, 0);
             self.patience = self.patience.saturating_mul(if due { 2 } else { 1 });
@@ -145,6 +154,10 @@ mod tests {
             tuning.observe(threads, if threads == 1 { 3.0 } else { [4.0, 2.0][(step > 10) as usize] });
         }
         assert_eq!(tuning.threads(), 2);
+        while tuning.settled() {
+            tuning.observe(2, 2.0);
+        }
+        assert_eq!((tuning.threads(), tuning.chosen()), (1, 2), "one is tried, two are the choice");
         let again: Vec<usize> = trials.windows(2).map(|pair| pair[1] - pair[0]).filter(|apart| *apart > 1).collect();
         assert_eq!(again, [9, 17, 33], "after a while that grows");
     }
