@@ -58,9 +58,9 @@ def draw(table, machine):
         axis.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{height - 30}" class="grid"/>')
         axis.append(text(x, height - 14, f"{power:g} µs" if power == low else f"{power:,.0f}", "small middle"))
         power *= 10
-    caption = f"{machine['cpu']}, {machine['cores']} cores, {machine['isa']}, {machine['date']}; logarithmic; shuffle and gather included"
-    if machine.get("load", 0) > machine.get("idle", 0):
-        caption += "; MACHINE NOT IDLE"
+    # one line: what it says last must fit too
+    caption = f"{machine['cpu']}, {machine['cores']} cores, {machine['isa']}, {machine['date']}; logarithmic"
+    caption += "; MACHINE NOT IDLE" if machine.get("load", 0) > machine.get("idle", 0) else "; shuffle and gather included"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
