@@ -1,24 +1,87 @@
-//! Predictions as a CSV: what each is about, the answer, and a probability per class.
+//! Predictions as a CSV or as JSON lines: what each is about, the answer, and a probability per class.
 
 use std::io::{self, Write};
 
 use citius_train::{About, Predictions};
+use serde_json::{Map, Value, json};
 
-/// Writes all of it; `classes` in the order of their numbers, none for regression.
-pub fn write(out: &mut impl Write, predictions: &Predictions, classes: &[String]) -> io::Result<()> {
-    let classes: Vec<String> = classes.iter().map(|class| quoted(class)).collect();
-    let about = match &predictions.about {
-        About::Rows => "",
-        About::Pictures(_) => "path,",
-        About::Ahead => "step,",
-        About::Windows { .. } => "first_row,step,",
-    };
-    write!(out, "{about}prediction")?;
-    for class in &classes {
-        write!(out, ",{}", prefixed(class))?;
+/// How predictions are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum AnswerFormat {
+    Csv,
+    /// An object per prediction and line.
+    JsonLines,
+}
+
+/// Writes predictions as they come; classes in the order of their numbers, none for regression.
+pub struct AnswerWriter<'a> {
+    format: AnswerFormat,
+    classes: &'a [String],
+    /// As cells of a CSV.
+    quoted_classes: Vec<String>,
+    written: usize,
+    begun: bool,
+}
+
+impl<'a> AnswerWriter<'a> {
+    pub fn new(format: AnswerFormat, classes: &'a [String]) -> AnswerWriter<'a> {
+        let quoted_classes = classes.iter().map(|class| quoted(class)).collect();
+        AnswerWriter { format, classes, quoted_classes, written: 0, begun: false }
     }
-    writeln!(out)?;
-    for (i, value) in predictions.values.iter().enumerate() {
+
+    /// Predictions so far.
+    pub fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Writes some predictions; before the first of them, names of columns.
+    pub fn write(&mut self, out: &mut dyn Write, predictions: &Predictions) -> io::Result<()> {
+        if !self.begun {
+            self.begin(out, predictions)?;
+        }
+        for i in 0..predictions.values.len() {
+            match self.format {
+                AnswerFormat::Csv => self.csv_line(out, predictions, i)?,
+                AnswerFormat::JsonLines => self.json_line(out, predictions, i)?,
+            }
+        }
+        self.written += predictions.values.len();
+        Ok(())
+    }
+
+    /// Names of columns where there were no predictions at all.
+    pub fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if !self.begun {
+            self.begin(out, &Predictions::default())?;
+        }
+        out.flush()
+    }
+
+    fn begin(&mut self, out: &mut dyn Write, predictions: &Predictions) -> io::Result<()> {
+        self.begun = true;
+        if self.format == AnswerFormat::JsonLines {
+            return Ok(());
+        }
+        for column in &predictions.kept {
+            write!(out, "{},", quoted(&column.name))?;
+        }
+        let about = match &predictions.about {
+            About::Rows => "",
+            About::Pictures(_) => "path,",
+            About::Ahead => "step,",
+            About::Windows { .. } => "first_row,step,",
+        };
+        write!(out, "{about}prediction")?;
+        for class in &self.quoted_classes {
+            write!(out, ",{}", prefixed(class))?;
+        }
+        writeln!(out)
+    }
+
+    fn csv_line(&self, out: &mut dyn Write, predictions: &Predictions, i: usize) -> io::Result<()> {
+        for column in &predictions.kept {
+            write!(out, "{},", column.cells.get(i).map_or(String::new(), |cell| quoted(cell)))?;
+        }
         match &predictions.about {
             About::Rows => {}
             About::Pictures(paths) => write!(out, "{},", paths.get(i).map_or(String::new(), |path| quoted(path)))?,
@@ -28,18 +91,63 @@ pub fn write(out: &mut impl Write, predictions: &Predictions, classes: &[String]
                 write!(out, "{},{},", first.get(window).copied().unwrap_or_default(), step + 1)?;
             }
         }
-        match &classes[..] {
-            [] => write!(out, "{value}")?,
+        let value = predictions.values[i];
+        match &self.quoted_classes[..] {
             _ if value.is_nan() => {}
-            classes => write!(out, "{}", classes.get(*value as usize).map_or("", String::as_str))?,
+            [] => write!(out, "{}", nine_digits(value))?,
+            classes => write!(out, "{}", classes.get(value as usize).map_or("", String::as_str))?,
         }
         let known = predictions.probabilities.get(i).map_or(&[][..], Vec::as_slice);
-        for class in 0..classes.len() {
+        for class in 0..self.classes.len() {
             write!(out, ",{}", known.get(class).map_or(String::new(), |p| share(*p)))?;
         }
-        writeln!(out)?;
+        writeln!(out)
     }
-    out.flush()
+
+    fn json_line(&self, out: &mut dyn Write, predictions: &Predictions, i: usize) -> io::Result<()> {
+        let mut object = Map::new();
+        for column in &predictions.kept {
+            object.insert(column.name.clone(), json!(column.cells.get(i)));
+        }
+        match &predictions.about {
+            About::Rows => {
+                object.insert("row".into(), json!(self.written + i));
+            }
+            About::Pictures(paths) => {
+                object.insert("path".into(), json!(paths.get(i)));
+            }
+            About::Ahead => {
+                object.insert("step".into(), json!(i + 1));
+            }
+            About::Windows { first, horizon } => {
+                let (window, step) = (i / (*horizon).max(1), i % (*horizon).max(1));
+                object.insert("first_row".into(), json!(first.get(window)));
+                object.insert("step".into(), json!(step + 1));
+            }
+        }
+        let value = predictions.values[i];
+        let answer = match self.classes {
+            _ if value.is_nan() => Value::Null,
+            [] => json!(value),
+            classes => json!(classes.get(value as usize)),
+        };
+        object.insert("prediction".into(), answer);
+        let known = predictions.probabilities.get(i).map_or(&[][..], Vec::as_slice);
+        if !known.is_empty() {
+            let shares = self.classes.iter().zip(known).map(|(class, p)| (class.clone(), json!(p)));
+            object.insert("probabilities".into(), Value::Object(shares.collect()));
+        }
+        serde_json::to_writer(&mut *out, &object)?;
+        writeln!(out)
+    }
+}
+
+/// Nine significant digits, more than a number of 32 bits has.
+fn nine_digits(value: f64) -> String {
+    match format!("{value:.8e}").parse::<f64>() {
+        Ok(rounded) => rounded.to_string(),
+        Err(_) => value.to_string(),
+    }
 }
 
 /// As short as it can be to read back as the same f32; where that is 0 and the probability is not, as f64.
@@ -69,12 +177,48 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use citius_train::KeptColumn;
 
     fn written(predictions: &Predictions, classes: &[&str]) -> String {
         let classes: Vec<String> = classes.iter().map(|class| (*class).to_owned()).collect();
         let mut out = Vec::new();
-        write(&mut out, predictions, &classes).unwrap();
+        let mut writer = AnswerWriter::new(AnswerFormat::Csv, &classes);
+        writer.write(&mut out, predictions).unwrap();
+        writer.finish(&mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn regressions_have_nine_digits() {
+        let shown = [676.8355425930517, -0.1, 1e20, 0.0, 1.0 / 3.0].map(nine_digits);
+        assert_eq!(shown, ["676.835543", "-0.1", "100000000000000000000", "0", "0.333333333"]);
+    }
+
+    #[test]
+    fn kept_columns_come_first_and_json_has_a_line_each() {
+        let predictions = Predictions {
+            values: vec![1.0, f64::NAN],
+            probabilities: vec![vec![0.25, 0.75], Vec::new()],
+            about: About::Rows,
+            kept: vec![KeptColumn { name: "id, no".into(), cells: vec!["007".into(), "a\"b".into()] }],
+        };
+        let expected = "\"id, no\",prediction,probability of x,probability of y\n007,y,0.25,0.75\n\"a\"\"b\",,,\n";
+        assert_eq!(written(&predictions, &["x", "y"]), expected);
+        let classes = ["x".to_owned(), "y".to_owned()];
+        let (mut out, mut writer) = (Vec::new(), AnswerWriter::new(AnswerFormat::JsonLines, &classes));
+        writer.write(&mut out, &predictions).unwrap();
+        let lines: Vec<Value> =
+            String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0]["probabilities"]["y"], json!(0.75));
+        assert_eq!((&lines[0]["prediction"], &lines[1]["prediction"]), (&json!("y"), &Value::Null));
+        assert_eq!((&lines[0]["id, no"], &lines[1]["row"]), (&json!("007"), &json!(1)));
+    }
+
+    #[test]
+    fn no_rows_have_a_header() {
+        let (mut out, mut writer) = (Vec::new(), AnswerWriter::new(AnswerFormat::Csv, &[]));
+        writer.finish(&mut out).unwrap();
+        assert_eq!(out, b"prediction\n");
     }
 
     #[test]
@@ -83,6 +227,7 @@ mod tests {
             values: vec![1.0, f64::NAN, 0.0],
             probabilities: vec![vec![0.25, 0.75], Vec::new(), vec![1.0, 1e-60]],
             about: About::Pictures(vec!["a.png".into(), "b, c.png".into(), "d.png".into()]),
+            kept: Vec::new(),
         };
         let expected = "path,prediction,probability of x,\"probability of y, z\"\n\
                         a.png,\"y, z\",0.25,0.75\n\"b, c.png\",,,\nd.png,x,1.0,1e-60\n";
@@ -99,7 +244,12 @@ mod tests {
 
     #[test]
     fn steps_and_windows_are_told() {
-        let about = |about| Predictions { values: vec![5.0, 6.5, 7.0, 8.0], probabilities: Vec::new(), about };
+        let about = |about| Predictions {
+            values: vec![5.0, 6.5, 7.0, 8.0],
+            probabilities: Vec::new(),
+            about,
+            kept: Vec::new(),
+        };
         assert_eq!(written(&about(About::Rows), &[]), "prediction\n5\n6.5\n7\n8\n");
         assert_eq!(written(&about(About::Ahead), &[]), "step,prediction\n1,5\n2,6.5\n3,7\n4,8\n");
         let windows = About::Windows { first: vec![3, 6], horizon: 2 };

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use citius_data::OnError;
-use citius_train::SavedModel;
+use citius_train::{EvalOptions, Evaluation, SavedModel};
 use clap::Args;
 use serde_json::json;
 
 use crate::args::{MachineArgs, on_error};
 use crate::error::{Done, Failure};
+use crate::reading::{List, list};
 use crate::screen::{self, Sink, line};
 
 #[derive(Args)]
@@ -19,9 +20,15 @@ pub struct EvalArgs {
     /// Rows with their target; for a model of pictures a folder per class, some or all of the model's, or a table of paths and
     /// labels; for one of MNIST or CIFAR a directory of their files
     file: PathBuf,
-    /// For a model of pictures: what to do about those that cannot be read: fail, or skip, which leaves them out
+    /// What to do about rows and pictures that cannot be read: fail, or skip, which leaves them out and counts them
     #[arg(long, value_name = "fail|skip", value_parser = on_error, default_value = "fail")]
     on_error: OnError,
+    /// Of two classes, the one whose F1 is shown [default: the second, as the model has them]
+    #[arg(long, value_name = "CLASS")]
+    positive: Option<String>,
+    /// Tokens that stand for a missing cell, besides those of the training
+    #[arg(long, value_name = "TOKEN,…", value_parser = list, allow_hyphen_values = true)]
+    missing: Option<Vec<List>>,
     /// Print the metrics as one JSON object
     #[arg(long)]
     json: bool,
@@ -31,20 +38,29 @@ pub struct EvalArgs {
 
 const EXAMPLES: &str = "Examples:
   citius eval runs/adult-1 adult.test
+  citius eval runs/cards-1 may.csv --positive fraud
   citius eval runs/photos-1 photos-of-may/ --on-error skip
   citius eval runs/mnist-1 mnist/ --json";
 
 pub fn run(args: &EvalArgs) -> Result<Done, Failure> {
     let mut model = SavedModel::load(&args.model, args.machine.options()?)?;
-    let (metrics, rows, notes) = model.evaluate_with(&args.file, args.on_error)?;
+    let options = EvalOptions {
+        on_error: args.on_error,
+        missing: args.missing.as_ref().map(|lists| lists.concat()).unwrap_or_default(),
+        positive: args.positive.clone(),
+    };
+    let Evaluation { metrics, rows, classes, notes } = model.evaluate_with(&args.file, &options)?;
     for note in notes {
         line(Sink::Stderr, &format!("note: {note}"));
     }
     if args.json {
-        let object = json!({ "task": model.task(), "rows": rows, "metrics": metrics });
+        let object = json!({ "task": model.task(), "rows": rows, "metrics": metrics, "classes": classes });
         line(Sink::Stdout, &object.to_string());
     } else {
         screen::show_metrics(Sink::Stdout, "", &metrics, rows);
+        if let Some(classes) = &classes {
+            screen::show_classes(Sink::Stdout, classes);
+        }
     }
     Ok(Done::Well)
 }

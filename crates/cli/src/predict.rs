@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use citius_data::OnError;
 use citius_data::source::Vocabulary;
-use citius_train::{PredictOptions, Sampling, SavedModel};
+use citius_train::{PredictOptions, Sampling, SavedModel, TrainError, count};
 use clap::Args;
 
-use crate::answers;
+use crate::answers::{AnswerFormat, AnswerWriter};
 use crate::args::{MachineArgs, on_error};
 use crate::error::{Done, Failure};
+use crate::reading::{List, list};
 use crate::screen::{Sink, line};
 
 #[derive(Args)]
@@ -19,7 +20,8 @@ use crate::screen::{Sink, line};
 pub struct PredictArgs {
     /// Directory that `citius train` wrote
     model: PathBuf,
-    /// New rows, as raw as the training table; the target column may be there or not. For a model of pictures, any number of
+    /// New rows, as raw as the training table; the target column may be there or not. Several files, a pattern such as
+    /// 'part-*.csv', or - for standard input; files of any size are read in bounded memory. For a model of pictures, any number of
     /// pictures, folders of them and tables with a column of their paths, labelled or not; each line begins with the path as
     /// given, in a folder relative to it. For a model of a series, a table whose last rows are the latest: the CSV goes on
     /// behind them, step by step. For a model of texts, a text to go on with
@@ -30,9 +32,18 @@ pub struct PredictArgs {
     /// first_row + step - 1 is predicted
     #[arg(long)]
     every_window: bool,
-    /// For a model of pictures: what to do about those that cannot be read: fail, or skip, which leaves their answers empty
+    /// What to do about rows and pictures that cannot be read: fail, or skip, which leaves their answers empty and counts them
     #[arg(long, value_name = "fail|skip", value_parser = on_error, default_value = "fail")]
     on_error: OnError,
+    /// Columns of the table to write in front of each prediction, such as an identifier
+    #[arg(long, value_name = "COLUMN,…", value_parser = list)]
+    keep: Option<Vec<List>>,
+    /// Tokens that stand for a missing cell, besides those of the training
+    #[arg(long, value_name = "TOKEN,…", value_parser = list, allow_hyphen_values = true)]
+    missing: Option<Vec<List>>,
+    /// Write a JSON object per prediction and line, not a CSV
+    #[arg(long)]
+    json: bool,
     /// For a model of texts: what to go on with, in place of a file
     #[arg(long, value_name = "TEXT", conflicts_with = "files")]
     prompt: Option<String>,
@@ -54,7 +65,8 @@ pub struct PredictArgs {
 
 const EXAMPLES: &str = "Examples:
   citius predict runs/houses-1 houses-new.csv
-  citius predict runs/houses-1 houses-new.csv --out predictions.csv
+  citius predict runs/houses-1 houses-new.csv --keep id --out predictions.csv
+  gunzip -c houses.csv.gz | citius predict runs/houses-1 - --on-error skip --json
   citius predict runs/photos-1 new.jpg other.jpg
   citius predict runs/photos-1 folder/ --on-error skip
   citius predict runs/load-1 until-now.csv
@@ -71,26 +83,63 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
             format!("{} was not trained on a text: give it a file of rows, not --prompt", args.model.display());
         return Err(Failure::Usage(problem));
     }
-    let options = PredictOptions { on_error: args.on_error, every_window: args.every_window };
-    let (predictions, notes) = model.predict_with(&args.files, options)?;
-    for note in notes {
+    let listed = |lists: &Option<Vec<List>>| lists.as_ref().map(|lists| lists.concat()).unwrap_or_default();
+    let options = PredictOptions {
+        on_error: args.on_error,
+        every_window: args.every_window,
+        keep: listed(&args.keep),
+        missing: listed(&args.missing),
+    };
+    let format = if args.json { AnswerFormat::JsonLines } else { AnswerFormat::Csv };
+    let classes = model.card.input.labels().to_vec();
+    let mut writer = AnswerWriter::new(format, &classes);
+    let notes = match &args.out {
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            write_all(&mut model, &args.files, &options, &mut writer, &mut out)?
+        }
+        Some(path) => {
+            let mut out = WholeFile::create(path)?;
+            let notes = write_all(&mut model, &args.files, &options, &mut writer, &mut out)?;
+            if notes.is_some() {
+                out.keep()?;
+                line(Sink::Stderr, &format!("{} predictions in {}", count(writer.written()), path.display()));
+            }
+            notes
+        }
+    };
+    for note in notes.into_iter().flatten() {
         line(Sink::Stderr, &format!("note: {note}"));
     }
-    let classes = model.card.input.labels();
-    match &args.out {
-        None => match answers::write(&mut BufWriter::new(io::stdout().lock()), &predictions, classes) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::Failed(format!("cannot write the predictions: {error}")))
-            }
-            _ => Ok(Done::Well),
-        },
-        Some(path) => {
-            let mut text = Vec::new();
-            let written = answers::write(&mut text, &predictions, classes).and_then(|()| whole(path, &text));
-            written.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
-            line(Sink::Stderr, &format!("{} predictions in {}", predictions.values.len(), path.display()));
-            Ok(Done::Well)
+    Ok(Done::Well)
+}
+
+/// Predicts and writes, part by part; no notes where nobody reads any more.
+fn write_all(
+    model: &mut SavedModel,
+    files: &[PathBuf],
+    options: &PredictOptions,
+    writer: &mut AnswerWriter<'_>,
+    out: &mut dyn Write,
+) -> Result<Option<Vec<String>>, Failure> {
+    let mut failed: Option<io::Error> = None;
+    let notes = model.predict_each(files, options, &mut |part| match writer.write(out, part) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let problem = format!("cannot write the predictions: {error}");
+            failed = Some(error);
+            Err(TrainError::Setting(problem))
         }
+    });
+    let written = notes.map(Some).map_err(Failure::from);
+    let error = match (failed, &written) {
+        (None, Ok(_)) => writer.finish(out).err(),
+        (failed, _) => failed,
+    };
+    match error {
+        None => written,
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+        Some(error) => Err(Failure::Failed(format!("cannot write the predictions: {error}"))),
     }
 }
 
@@ -130,12 +179,44 @@ fn go_on(args: &PredictArgs, model: &mut SavedModel, vocabulary: &Vocabulary) ->
     }
 }
 
-/// Written whole or not at all.
-fn whole(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+/// A file that is there whole or not at all.
+struct WholeFile {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: Option<BufWriter<fs::File>>,
+}
+
+impl WholeFile {
+    fn create(path: &std::path::Path) -> Result<WholeFile, Failure> {
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        let file = fs::File::create(&temporary)
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+        Ok(WholeFile { path: path.to_owned(), temporary, file: Some(BufWriter::new(file)) })
     }
-    written
+
+    fn keep(&mut self) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", self.path.display()));
+        if let Some(mut file) = self.file.take() {
+            file.flush().and_then(|()| fs::rename(&self.temporary, &self.path)).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.flush())
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
 }

@@ -48,10 +48,10 @@ impl ReadingArgs {
 }
 
 /// What one flag lists.
-type List = Vec<String>;
+pub type List = Vec<String>;
 
 /// Words between commas; one that begins with a quote goes on to the next quote.
-fn list(text: &str) -> Result<List, String> {
+pub fn list(text: &str) -> Result<List, String> {
     let mut words = Vec::new();
     let mut rest = text;
     loop {

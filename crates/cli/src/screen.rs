@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use citius_train::{Choice, Ending, Event, Listener, Metrics, Report, count};
+use citius_train::{Choice, ClassReport, Ending, Event, Listener, Metrics, Report, count};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Where text for people goes.
@@ -88,8 +88,8 @@ pub struct Screen {
     epochs: usize,
     last_loss: f64,
     validation: Option<Metrics>,
-    /// Validation is told of with the epoch it belongs to.
-    pending: Option<usize>,
+    /// An epoch whose line waits for its validation, and its loss.
+    pending: Option<(usize, f64)>,
     validates: bool,
     batch_size: usize,
 }
@@ -144,8 +144,8 @@ impl Screen {
     }
 
     /// Says how an epoch went, if it is one that has a line.
-    fn flush(&mut self) {
-        let Some(epoch) = self.pending.take() else { return };
+    fn flush(&mut self, validated: Option<&Metrics>) {
+        let Some((epoch, loss)) = self.pending.take() else { return };
         let every = self.epochs.div_ceil(LINES);
         let told = match (self.bar.is_some(), self.epochs <= FEW_EPOCHS) {
             (_, true) => true,
@@ -154,11 +154,8 @@ impl Screen {
         };
         if told {
             let width = self.epochs.to_string().len();
-            let validation = match (self.validates, &self.validation) {
-                (true, Some(m)) => format!("   validation {}", telling(m)),
-                _ => String::new(),
-            };
-            let loss = number(self.last_loss);
+            let validation = validated.map_or(String::new(), |m| format!("   validation {}", telling(m)));
+            let loss = number(loss);
             let text = format!("  epoch {epoch:>width$}/{}   loss {loss:<8}{validation}", self.epochs);
             self.say(text.trim_end());
         }
@@ -190,7 +187,7 @@ impl Listener for Screen {
                 }
             }
             Event::Refitting { epochs, rows } => {
-                self.flush();
+                self.flush(None);
                 self.end();
                 let rows_text = count(*rows);
                 line(self.sink, &format!("  refit on all {rows_text} rows for {epochs} epochs"));
@@ -198,6 +195,7 @@ impl Listener for Screen {
                 self.begin(*epochs, rows.div_ceil(self.batch_size) as u64);
             }
             Event::Progress { epoch, epochs, step, steps, loss } => {
+                self.flush(None);
                 self.last_loss = *loss;
                 if let Some(bar) = &self.bar {
                     bar.set_length(*steps);
@@ -207,22 +205,22 @@ impl Listener for Screen {
                 }
             }
             Event::EpochEnded { epoch, loss, .. } => {
-                self.flush();
+                self.flush(None);
                 self.last_loss = *loss;
-                self.pending = Some(*epoch);
+                self.pending = Some((*epoch, *loss));
                 if !self.validates {
-                    self.flush();
+                    self.flush(None);
                 }
             }
             Event::Validated { metrics, .. } => {
                 self.validation = Some(*metrics);
-                self.flush();
+                self.flush(Some(metrics));
             }
             Event::RateReduced { epoch, factor } => {
                 self.say(&format!("  epoch {epoch}: learning rate reduced to {factor} of its start"));
             }
             Event::EarlyStopped { epoch, best_epoch } => {
-                self.flush();
+                self.flush(None);
                 self.say(&format!("  stopped early after epoch {epoch}: the best was epoch {best_epoch}"));
             }
             Event::Warning { message } => self.say(&format!("  warning: {message}")),
@@ -233,7 +231,7 @@ impl Listener for Screen {
             | Event::CheckpointSaved { .. }
             | Event::Ledger(_) => {}
             Event::Diverged(_) | Event::Interrupted { .. } | Event::Finished(_) => {
-                self.flush();
+                self.flush(None);
                 self.end();
             }
         }
@@ -259,6 +257,9 @@ pub fn show_report(sink: Sink, report: &Report) {
     if !shown.is_empty() {
         line(sink, "");
         table(sink, &shown);
+    }
+    if let Some(classes) = &report.classes {
+        show_classes(sink, classes);
     }
     line(sink, "");
     let by = match (report.device.as_str(), report.threads) {
@@ -305,6 +306,54 @@ fn table(sink: Sink, sets: &[(&str, &Metrics, usize)]) {
 /// Metrics of one set of rows.
 pub fn show_metrics(sink: Sink, name: &str, metrics: &Metrics, rows: usize) {
     table(sink, &[(name, metrics, rows)]);
+}
+
+/// Precision, recall and F1 of each class, and the confusion matrix of a few.
+pub fn show_classes(sink: Sink, report: &ClassReport) {
+    line(sink, "");
+    let widest = report.classes.iter().take(SHOWN_CLASSES).map(|class| short_label(&class.label).chars().count()).max();
+    let width = widest.unwrap_or(0).max("class".len());
+    line(sink, &format!("  {:<width$} {:>9} {:>10} {:>10} {:>10}", "class", "rows", "precision", "recall", "f1"));
+    let share = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
+    for class in report.classes.iter().take(SHOWN_CLASSES) {
+        let positive = match report.positive.as_ref() == Some(&class.label) {
+            true => "   positive: f1 above is of this class",
+            false => "",
+        };
+        let (precision, recall, f1) = (share(class.precision), share(class.recall), share(class.f1));
+        let label = short_label(&class.label);
+        let rows = count(class.rows);
+        line(sink, &format!("  {label:<width$} {rows:>9} {precision:>10} {recall:>10} {f1:>10}{positive}"));
+    }
+    let more = report.classes.len().saturating_sub(SHOWN_CLASSES);
+    if more > 0 {
+        line(sink, &format!("  and {more} more classes: --json has them all"));
+    }
+    if report.confusion.is_empty() || report.confusion.len() > MATRIX_CLASSES {
+        return;
+    }
+    line(sink, "");
+    line(sink, &format!("  {:<width$}   predicted", "true"));
+    let labels: Vec<String> = report.classes.iter().map(|class| short_label(&class.label)).collect();
+    let cell = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(7);
+    let head: String = labels.iter().map(|label| format!(" {label:>cell$}")).collect();
+    line(sink, &format!("  {:<width$}{head}", ""));
+    for (label, row) in labels.iter().zip(&report.confusion) {
+        let cells: String = row.iter().map(|rows| format!(" {:>cell$}", count(*rows))).collect();
+        line(sink, &format!("  {label:<width$}{cells}"));
+    }
+}
+
+/// Classes that a table lists, and a matrix has.
+const SHOWN_CLASSES: usize = 20;
+const MATRIX_CLASSES: usize = 10;
+
+/// A label that leaves room for the numbers.
+fn short_label(label: &str) -> String {
+    match label.char_indices().nth(20) {
+        Some((end, _)) => format!("{}…", &label[..end]),
+        None => label.to_owned(),
+    }
 }
 
 /// The one number to look at.

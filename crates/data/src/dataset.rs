@@ -35,6 +35,23 @@ pub enum Target {
     Sequence { data: Vec<i32>, length: usize, classes: usize },
 }
 
+impl Target {
+    /// The targets of some rows and of further ones; of one kind and form, or the first alone.
+    pub fn joined(first: Option<Target>, more: Option<Target>) -> Option<Target> {
+        let (mut all, more) = match (first, more) {
+            (Some(all), Some(more)) => (all, more),
+            (first, more) => return first.or(more),
+        };
+        match (&mut all, more) {
+            (Target::Values { data, .. }, Target::Values { data: more, .. }) => data.extend(more),
+            (Target::Classes { data, .. }, Target::Classes { data: more, .. })
+            | (Target::Sequence { data, .. }, Target::Sequence { data: more, .. }) => data.extend(more),
+            _ => {}
+        }
+        Some(all)
+    }
+}
+
 impl Dataset {
     /// A data set whose parts agree: lengths, and class numbers in range.
     pub fn new(rows: usize, features: Features, target: Target) -> Result<Dataset, DataError> {

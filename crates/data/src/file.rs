@@ -1,7 +1,7 @@
 //! Bytes from disk, gzip and zstd undone, with errors that say what to try instead.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -119,6 +119,21 @@ pub(crate) fn name(path: &Path) -> String {
 /// A name without the ending that says it is compressed.
 pub(crate) fn uncompressed_name(name: &str) -> &str {
     name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name)
+}
+
+/// Gzip or zstd, by the first bytes.
+pub(crate) fn is_compressed(head: &[u8]) -> bool {
+    is_gzip(head) || is_zstd(head)
+}
+
+/// What a gzip or zstd stream holds, as it comes.
+pub(crate) fn decoded(file: &str, source: Box<dyn Read + Send>) -> Result<Box<dyn Read + Send>, DataError> {
+    let mut source = io::BufReader::new(source);
+    let gzip = is_gzip(source.fill_buf().map_err(|error| damaged(file, "gzip", &error))?);
+    Ok(match gzip {
+        true => Box::new(MultiGzDecoder::new(source)),
+        false => Box::new(zstd::Decoder::with_buffer(source).map_err(|error| damaged(file, "zstd", &error))?),
+    })
 }
 
 fn is_gzip(bytes: &[u8]) -> bool {

@@ -19,6 +19,8 @@
 //! training.rs    a run that is ready to start, or to go on
 //! run.rs         the run itself: fit, refit, judge, save; log.rs: and what is heard of it
 //! pretrained.rs  weights of another program, by name
+//! inference.rs   a saved model predicts, or is evaluated
+//! evaluation.rs  how good it is, class by class
 //! predictor.rs   outputs of a model in large batches
 //! predictions.rs answers of a model, and what each is about
 //! writer.rs      a text that a model goes on with
@@ -36,10 +38,12 @@ mod config;
 mod counterfactual;
 mod engine;
 mod error;
+mod evaluation;
 pub mod events;
 mod files;
 mod fill;
 mod fit;
+mod inference;
 mod lab;
 mod ledger;
 mod log;
@@ -76,6 +80,7 @@ pub use counterfactual::{
 };
 pub use engine::{Device, Engine, Machine};
 pub use error::TrainError;
+pub use evaluation::{ClassMetrics, ClassReport, EvalOptions, Evaluation};
 pub use events::{Asleep, Divergence, Event, Listener, Rows, Silent, Unwatched, Watch};
 pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
@@ -84,7 +89,7 @@ pub use ledger::{KernelTime, Ledger, Loading, Parts, StepTime};
 pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};
 pub use metrics::{Metrics, softmax};
 pub use model::{Architecture, ModelCard, SavedModel};
-pub use predictions::{About, PredictOptions, Predictions};
+pub use predictions::{About, KeptColumn, PredictOptions, Predictions};
 pub use predictor::Predictor;
 pub use pretrained::{Matching, Pretrained, Taken};
 pub use problem::{

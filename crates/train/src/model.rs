@@ -3,20 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use citius_cpu::Options;
+use citius_data::Task;
 use citius_data::source::Vocabulary;
-use citius_data::{Dataset, Features, OnError, Table, Task, image_dataset, mnist_dir, read_images};
 use citius_graph::{Graph, LeafKind, Mode};
 use citius_nn::{Activation, Head, Module, Network, RowShape, mlp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::metrics::{likeliest, sigmoid, softmax};
-use crate::predictions::{About, PredictOptions, Predictions};
 use crate::predictor::Predictor;
-use crate::problem::{Asked, Input, Problem, RowsFrom, only};
+use crate::problem::{Input, Problem, RowsFrom};
 use crate::report::Report;
 use crate::tensors::Tensors;
-use crate::{Choice, Device, Metrics, Sampling, Settings, TrainError, Writer, files};
+use crate::{Choice, Device, Sampling, Settings, TrainError, Writer, files};
 
 const FORMAT: &str = "citius-model";
 const VERSION: u64 = 1;
@@ -57,7 +55,7 @@ pub enum Architecture {
 /// A model read back.
 pub struct SavedModel {
     pub card: ModelCard,
-    predictor: Predictor,
+    pub(crate) predictor: Predictor,
 }
 
 /// Saves what is needed to use the model; weights first, so that a description never stands without them.
@@ -195,137 +193,6 @@ impl SavedModel {
         let size = (self.card.input.width(), self.card.input.outputs());
         Writer::new(&mut self.predictor, size, tokens, sampling)
     }
-
-    /// Answers for what a source holds, and remarks about how it differs from the training data.
-    pub fn predict(&mut self, source: &Path) -> Result<(Predictions, Vec<String>), TrainError> {
-        self.predict_with(&[source.to_owned()], PredictOptions::default())
-    }
-
-    /// As [`SavedModel::predict`], told how; a model of pictures takes several sources.
-    pub fn predict_with(
-        &mut self,
-        sources: &[PathBuf],
-        options: PredictOptions,
-    ) -> Result<(Predictions, Vec<String>), TrainError> {
-        if options.every_window && !self.is_of_series() {
-            return Err(TrainError::Setting("--every-window is for a model of a series; leave it out".into()));
-        }
-        let Asked { features, about, missing, notes } = match &self.card.input {
-            Input::Table { preparation } => {
-                let table = Table::read(only(sources)?, &preparation.read_options())?;
-                let (data, _) = preparation.encode_features(&table)?;
-                let features = Features::F32 { data, width: preparation.features() };
-                Asked { notes: preparation.notes_for(&table)?, ..Asked::new(features, About::Rows) }
-            }
-            Input::Images { height, width, scale, shift, .. } => {
-                let file = only(sources)?;
-                let images = read_images(file)?;
-                check_size(file, (images.height, images.width), (*height, *width))?;
-                let features =
-                    Features::U8 { data: images.pixels, width: height * width, scale: *scale, shift: *shift };
-                Asked::new(features, About::Rows)
-            }
-            Input::Rows(rows) => rows.asked(sources, options)?,
-        };
-        let outputs = self.predictor.outputs(&features)?;
-        let mut predictions = self.answers(&outputs, about);
-        predictions.leave_empty(&missing);
-        Ok((predictions, notes))
-    }
-
-    fn is_of_series(&self) -> bool {
-        matches!(&self.card.input, Input::Rows(rows) if matches!(rows.from, RowsFrom::Series { .. }))
-    }
-
-    /// Metrics on the labelled rows of a file (or the test files of an MNIST directory), their number, and remarks.
-    pub fn evaluate(&mut self, file: &Path) -> Result<(Metrics, usize, Vec<String>), TrainError> {
-        self.evaluate_with(file, OnError::Fail)
-    }
-
-    /// As [`SavedModel::evaluate`], told what to do about pictures that cannot be read: fail, or leave them out.
-    pub fn evaluate_with(
-        &mut self,
-        file: &Path,
-        on_error: OnError,
-    ) -> Result<(Metrics, usize, Vec<String>), TrainError> {
-        let (data, notes) = match &self.card.input {
-            Input::Table { preparation } => {
-                let table = Table::read(file, &preparation.read_options())?;
-                let all: Vec<u32> = (0..table.rows as u32).collect();
-                let rows = preparation.labelled_rows(&table, &all)?;
-                if rows.is_empty() {
-                    let problem =
-                        format!("{}: no row has a value of the target {:?}", table.name, preparation.target_name());
-                    return Err(TrainError::Setting(problem));
-                }
-                let mut notes = preparation.notes_for(&table)?;
-                if rows.len() < all.len() {
-                    notes.push(format!("{} rows have no target and are left out", all.len() - rows.len()));
-                }
-                (preparation.encode(&table, &rows)?, notes)
-            }
-            Input::Images { height, width, scale, shift, labels } => {
-                let (images, answers) = mnist_dir(file)?.test;
-                check_size(file, (images.height, images.width), (*height, *width))?;
-                if let Some(at) = answers.iter().position(|a| *a as usize >= labels.len()) {
-                    let problem =
-                        format!("test image {} has class {}, the model knows {}", at + 1, answers[at], labels.len());
-                    return Err(TrainError::Setting(format!("{}: {problem}", file.display())));
-                }
-                (pictures(images, &answers, labels.len(), (*scale, *shift))?, Vec::new())
-            }
-            Input::Rows(rows) => rows.labelled(file, on_error)?,
-        };
-        let outputs = self.predictor.outputs(&data.features)?;
-        let scale = self.card.input.target_scale();
-        Ok((self.card.settings.measure(&outputs, &data.target, scale), data.rows, notes))
-    }
-
-    fn answers(&self, outputs: &[f32], about: About) -> Predictions {
-        let (mean, std) = self.card.input.target_scale();
-        let outputs = &self.card.settings.scores(outputs, self.task() != Task::Regression)[..];
-        let width = self.card.input.outputs().max(1);
-        let (values, probabilities) = match self.task() {
-            Task::Regression => (outputs.iter().map(|&x| x as f64 * std + mean).collect(), Vec::new()),
-            Task::Binary => (
-                outputs.iter().map(|&x| f64::from(x > 0.0)).collect(),
-                outputs.iter().map(|&x| vec![sigmoid(-x), sigmoid(x)]).collect(),
-            ),
-            Task::Classes => (
-                outputs.chunks_exact(width).map(|row| likeliest(row) as f64).collect(),
-                outputs.chunks_exact(width).map(softmax).collect(),
-            ),
-        };
-        Predictions { values, probabilities, about }
-    }
-}
-
-fn pictures(
-    images: citius_data::Images,
-    answers: &[u8],
-    classes: usize,
-    (scale, shift): (f32, f32),
-) -> Result<Dataset, TrainError> {
-    let mut data = image_dataset(images, answers, classes, Some((0.0, 1.0)))?;
-    if let Features::U8 { scale: s, shift: t, .. } = &mut data.features {
-        (*s, *t) = (scale, shift);
-    }
-    Ok(data)
-}
-
-fn check_size(file: &Path, found: (usize, usize), expected: (usize, usize)) -> Result<(), TrainError> {
-    if found == expected {
-        return Ok(());
-    }
-    let problem = format!(
-        "{}: images of {}×{} pixels, the model was trained on {}×{}",
-        file.display(),
-        found.0,
-        found.1,
-        expected.0,
-        expected.1
-    );
-    Err(TrainError::Setting(problem))
 }
 
 fn directory_of(path: &Path) -> Result<PathBuf, TrainError> {

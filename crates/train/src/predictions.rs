@@ -3,22 +3,35 @@
 use citius_data::OnError;
 
 /// How to answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PredictOptions {
-    /// What to do about pictures that cannot be read: fail, or leave their answers empty.
+    /// What to do about rows and pictures that cannot be read: fail, or leave their answers empty.
     pub on_error: OnError,
+    /// Columns of a table that are handed through, by name or index.
+    pub keep: Vec<String>,
+    /// Further tokens for a missing cell of a table.
+    pub missing: Vec<String>,
     /// Of a series: go on behind every window, not behind the last row alone.
     pub every_window: bool,
 }
 
 /// Answers, and what they are about.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Predictions {
     /// The target's values in its own units; or the class, by number. Not a number for a picture that cannot be read.
     pub values: Vec<f64>,
     /// A row per prediction, a column per class; empty for regression, and so is the row of a picture that cannot be read.
     pub probabilities: Vec<Vec<f64>>,
     pub about: About,
+    /// Columns of the source that were asked for, a cell per prediction.
+    pub kept: Vec<KeptColumn>,
+}
+
+/// A column that is handed through.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptColumn {
+    pub name: String,
+    pub cells: Vec<String>,
 }
 
 /// What predictions are about, in their order.
@@ -36,6 +49,15 @@ pub enum About {
 }
 
 impl Predictions {
+    /// Takes the answers for further rows in.
+    pub(crate) fn append(&mut self, more: &Predictions) {
+        self.values.extend_from_slice(&more.values);
+        self.probabilities.extend_from_slice(&more.probabilities);
+        for (kept, more) in self.kept.iter_mut().zip(&more.kept) {
+            kept.cells.extend_from_slice(&more.cells);
+        }
+    }
+
     /// Makes room for answers that there are none of; `missing` are their places, rising.
     pub(crate) fn leave_empty(&mut self, missing: &[usize]) {
         let classes = !self.probabilities.is_empty();

@@ -4,7 +4,7 @@ use citius_data::Task;
 use serde::{Deserialize, Serialize};
 
 use crate::events::{Divergence, Rows};
-use crate::{Ledger, Metrics};
+use crate::{ClassReport, Ledger, Metrics};
 
 /// The result of a run; `--json` prints it. Sets without rows have empty metrics.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct Report {
     pub train: Metrics,
     pub validation: Metrics,
     pub test: Metrics,
+    /// Class by class, on the test rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<ClassReport>,
     /// Mean training loss of each epoch.
     pub epoch_losses: Vec<f64>,
     /// Where the time went, up to here.

@@ -312,25 +312,28 @@ impl Run<'_, '_> {
         let judge = ending != Ending::Interrupted;
         let predictor = fit.result();
         let mut measure = |data: Option<&Dataset>| match data.filter(|_| judge) {
-            None => Ok(Metrics::default()),
+            None => Ok((Metrics::default(), None)),
             Some(data) => {
                 let outputs = predictor.outputs(&data.features)?;
-                Ok::<_, TrainError>(self.settings.measure(&outputs, &data.target, scale))
+                let classes = self.settings.class_report(&outputs, &data.target, problem.input.labels());
+                Ok::<_, TrainError>((self.settings.measure(&outputs, &data.target, scale), classes))
             }
         };
         let validation = match (&state.search, &p.best) {
-            (Some(search), _) => search.validation,
-            (None, Some(best)) => best.metrics,
+            (Some(search), _) => (search.validation, None),
+            (None, Some(best)) => (best.metrics, None),
             (None, None) => measure(problem.validation.as_ref())?,
         };
         let train = match state.search.is_some() && judge {
-            true => measure(problem.all_rows().as_ref())?,
+            true => measure(problem.all_rows().as_ref())?.0,
             false => match problem.train.resident().filter(|_| self.settings.augment.is_empty()) {
-                Some(train) => measure(Some(train))?,
+                Some(train) => measure(Some(train))?.0,
                 // another pass for a number that is near the last epoch's loss would be dear
                 None => Metrics { loss: p.epoch_losses.last().copied(), ..Metrics::default() },
             },
         };
+        let (test, tested) = measure(problem.test.as_ref())?;
+        let (validation, validated) = validation;
         let steps = p.step + before.0;
         let seconds = p.seconds + before.1;
         Ok(Report {
@@ -352,7 +355,8 @@ impl Run<'_, '_> {
             out: self.out.display().to_string(),
             train,
             validation,
-            test: measure(problem.test.as_ref())?,
+            test,
+            classes: tested.or(validated),
             epoch_losses: p.epoch_losses,
             ledger: Ledger::default(),
         })

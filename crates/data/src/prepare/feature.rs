@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::category::{Embedding, Hash, Ordinal};
 use super::logarithm::signed_log;
 use super::scale::Scaling;
-use crate::suggest;
 use crate::table::{Column, MISSING};
 
 /// What becomes of a column's cells.
@@ -167,8 +166,8 @@ impl Encoding {
     }
 
     /// Says so when a new file has labels that were not seen in training.
-    pub(super) fn unseen_note(&self, column: &Column, name: &str) -> Option<String> {
-        let (known, fate): (&[String], &str) = match self {
+    pub(super) fn unseen(&self, column: &Column) -> Option<(&'static str, Vec<String>)> {
+        let (known, fate): (&[String], &'static str) = match self {
             Encoding::Switch { labels, .. } => (labels, "taken as unknown"),
             Encoding::OneHot { labels, other: false, .. } => (labels, "taken as none of the known ones"),
             Encoding::Ordinal(ordinal) => (ordinal.labels(), "taken as the mean"),
@@ -179,10 +178,8 @@ impl Encoding {
         };
         let (_, names) = column.labels();
         let known: HashSet<&String> = known.iter().collect();
-        let unseen = names.iter().filter(|label| !known.contains(label));
-        let unseen: Vec<&str> = unseen.map(String::as_str).collect();
-        (!unseen.is_empty())
-            .then(|| format!("labels of {name:?} not seen in training, {fate}: {}", suggest::list(unseen, 10)))
+        let unseen: Vec<String> = names.iter().filter(|label| !known.contains(label)).cloned().collect();
+        (!unseen.is_empty()).then_some((fate, unseen))
     }
 }
 

@@ -18,6 +18,7 @@
 //! pca.rs          principal components of all inputs
 //! plain.rs        inputs that are plain numbers, without a table in between
 //! eigen.rs        eigenvectors of a symmetric matrix
+//! new_rows.rs     new rows for a model, part by part
 //! columns.rs      the columns of a new file, found by name or position
 //! notes.rs        what was chosen, in words
 //! moments.rs      mean, deviation, skewness
@@ -34,6 +35,7 @@ mod impute;
 mod logarithm;
 pub(crate) mod moments;
 mod mutual;
+pub(crate) mod new_rows;
 mod notes;
 mod options;
 mod pca;
@@ -48,6 +50,7 @@ use serde::{Deserialize, Serialize};
 
 pub use category::Categorical;
 pub use impute::{Fill, Impute};
+pub use new_rows::{EncodedPart, RowRemarks};
 pub use options::{ColumnOptions, PrepareOptions};
 pub use pca::Pca;
 pub(crate) use plain::PlainColumn;
@@ -218,6 +221,7 @@ impl Preparation {
                 true => self.features.iter().map(name).collect(),
                 false => Vec::new(),
             },
+            for_model: true,
             ..ReadOptions::default()
         }
     }
@@ -251,18 +255,7 @@ impl Preparation {
     /// How a new file differs from the training rows and what is made of it, one line each.
     pub fn notes_for(&self, table: &Table) -> Result<Vec<String>, DataError> {
         table.check()?;
-        let mut notes = Vec::new();
-        let places = columns::find_features(self, table)?;
-        if self.header && !table.header {
-            notes.push("no header: columns are taken by position".to_owned());
-        }
-        for (feature, place) in self.features.iter().zip(places) {
-            notes.extend(feature.encoding.unseen_note(&feature.as_trained(&table.columns[place]), &feature.name));
-        }
-        if let Ok(place) = self.target_column(table) {
-            notes.extend(self.target.stop_note(&table.columns[place]));
-        }
-        Ok(notes)
+        Ok(RowRemarks::of(self, table)?.lines())
     }
 
     pub(crate) fn target_column(&self, table: &Table) -> Result<usize, DataError> {

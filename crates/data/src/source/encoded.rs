@@ -202,7 +202,7 @@ fn copy_target(target: Target, y: &mut FieldMut<'_>) -> Option<()> {
 }
 
 /// The rows of a block's messages, counted in the file.
-fn in_file(mut error: DataError, start: u32) -> DataError {
+pub(crate) fn in_file(mut error: DataError, start: u32) -> DataError {
     if let DataError::Cell { place, .. } = &mut error {
         place.row += start as usize;
     }
@@ -210,7 +210,7 @@ fn in_file(mut error: DataError, start: u32) -> DataError {
 }
 
 /// Some rows of a table.
-fn pick(table: &Table, rows: &[u32]) -> Table {
+pub(crate) fn pick(table: &Table, rows: &[u32]) -> Table {
     let values = |values: &Values| match values {
         Values::Number(values) => Values::Number(rows.iter().map(|row| values[*row as usize]).collect()),
         Values::Text { codes, labels } => {

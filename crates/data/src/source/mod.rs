@@ -27,6 +27,7 @@ mod vocabulary;
 
 pub use concat::{Concat, ConcatStream};
 pub use encoded::Encoded;
+pub(crate) use encoded::{in_file, pick};
 pub use files::{expand, tables};
 pub use memory::InMemory;
 pub use scale::{ColumnScale, SeriesScale};

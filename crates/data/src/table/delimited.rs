@@ -56,6 +56,8 @@ pub(super) struct Plan {
     /// How a model knows each column.
     expected: Vec<Option<Writing>>,
     missing: MissingTokens,
+    /// The rows are for a model: messages name what can be done then.
+    for_model: bool,
 }
 
 impl Plan {
@@ -74,7 +76,14 @@ impl Plan {
                 next: format!("at most {MAX_COLUMNS} columns are read"),
             });
         }
-        let mut plan = Plan { layout, names: Vec::new(), kinds: Vec::new(), expected: Vec::new(), missing };
+        let mut plan = Plan {
+            layout,
+            names: Vec::new(),
+            kinds: Vec::new(),
+            expected: Vec::new(),
+            missing,
+            for_model: options.for_model,
+        };
         let line = |offset: usize| line_of_row(text, plan.layout.skip + offset);
         let body = &text[plan.layout.skip..];
         let source = Source { name, body, plan: &plan, header: plan.layout.header, first_row: 0, line: &line };
@@ -218,15 +227,25 @@ impl Source<'_> {
 
     /// Reads all rows as columns of these kinds.
     pub(super) fn pass(&self, kinds: &[Kind]) -> Result<Vec<Builder>, DataError> {
+        self.pass_beside(kinds, &mut Beside::default())
+    }
+
+    /// The same, with what is wanted beside the columns.
+    pub(super) fn pass_beside(&self, kinds: &[Kind], beside: &mut Beside) -> Result<Vec<Builder>, DataError> {
         let mut columns: Vec<Builder> = kinds.iter().map(|kind| Builder::new(*kind)).collect();
         let mut row = 0;
         let mut last = 0;
         let mut at_header = self.header;
         let problem = for_each_row(self.body, self.plan.layout.delimiter, |offset, cells| {
             last = offset;
-            if cells.len() != columns.len() {
+            let ragged = cells.len() != columns.len();
+            if ragged {
                 let open_quote = cells.iter().any(|cell| cell.contains('\n'));
-                return ControlFlow::Break(self.ragged(offset, cells.len(), open_quote));
+                let problem = self.ragged(offset, cells.len(), open_quote);
+                if !beside.skip || at_header {
+                    return ControlFlow::Break(problem);
+                }
+                beside.unreadable.push((row, problem.to_string()));
             }
             if std::mem::take(&mut at_header) {
                 return ControlFlow::Continue(());
@@ -234,8 +253,12 @@ impl Source<'_> {
             if row == MISSING as usize {
                 return ControlFlow::Break(too_many_rows(self.name));
             }
-            for (column, cell) in columns.iter_mut().zip(cells) {
+            for (at, column) in columns.iter_mut().enumerate() {
+                let cell = if ragged { "" } else { cells[at] };
                 column.push(cell, &self.plan.missing, row, offset);
+            }
+            for (at, kept) in &mut beside.kept {
+                kept.push(cells.get(*at).copied().unwrap_or_default().to_owned());
             }
             row += 1;
             ControlFlow::Continue(())
@@ -246,6 +269,26 @@ impl Source<'_> {
         }
     }
 
+    /// The columns that are read, and the rows in which a cell is not what its column is.
+    pub(super) fn table_with_unreadable(
+        &self,
+        mut columns: Vec<Builder>,
+        beside: &mut Beside,
+    ) -> Result<Table, DataError> {
+        for (index, column) in columns.iter_mut().enumerate() {
+            let rows = std::mem::take(&mut column.refused);
+            let Some(problem) = self.problem_of(index, &self.plan.names[index], column) else { continue };
+            // the first says what is wrong, the others are counted
+            let why = problem.to_string();
+            beside.unreadable.extend(rows.into_iter().map(|row| (row as usize, why.clone())));
+            (column.stray, column.infinite) = (None, None);
+            column.numbers.iter_mut().filter(|number| number.is_infinite()).for_each(|number| *number = f64::NAN);
+        }
+        beside.unreadable.sort();
+        beside.unreadable.dedup_by_key(|(row, _)| *row);
+        self.table(columns)
+    }
+
     /// A quote that nothing closes swallows the rest of the file, from the last row on.
     fn open_quote(&self, last: usize) -> Option<DataError> {
         let opened = open_quote(&self.body[last..], self.plan.layout.delimiter)?;
@@ -254,12 +297,26 @@ impl Source<'_> {
 
     /// The column, unless some of its cells are not what the others are.
     fn finish(&self, index: usize, name: String, column: Builder) -> Result<Column, DataError> {
+        if let Some(problem) = self.problem_of(index, &name, &column) {
+            return Err(problem);
+        }
+        let values = match column.kind {
+            Kind::Number | Kind::Written(_) => Values::Number(column.numbers),
+            Kind::Text | Kind::ForcedText | Kind::Skipped => {
+                Values::Text { codes: column.codes, labels: column.labels }
+            }
+        };
+        Ok(Column { name, values })
+    }
+
+    /// The first cell that is not what the others of its column are.
+    fn problem_of(&self, index: usize, name: &str, column: &Builder) -> Option<DataError> {
         let place = |spot: &Spot| {
             Box::new(Place {
                 file: self.name.to_owned(),
                 line: Some((self.line)(spot.offset)),
                 row: self.first_row + spot.row + 1,
-                column: name.clone(),
+                column: name.to_owned(),
                 index,
             })
         };
@@ -276,30 +333,24 @@ impl Source<'_> {
                 (true, _) => format!(" (it occurs {others} times)"),
                 (false, _) => format!(" (as are {} more)", others - 1),
             };
-            return Err(DataError::Cell {
-                place: place(spot),
-                problem: format!(
-                    "{cell:?} is not a number{same}, though {numbers} other cells of this column are{written}"
+            let (problem, remedy) = match self.plan.for_model {
+                true => (
+                    format!("{cell:?} is not a number{same}, and the column was numeric in training{written}"),
+                    "pass over such rows with --on-error skip".to_owned(),
                 ),
-                next: format!(
-                    "correct it, mark it as missing with --missing {cell:?}, or read the column as text with --text {name:?}"
+                false => (
+                    format!("{cell:?} is not a number{same}, though {numbers} other cells of this column are{written}"),
+                    format!("read the column as text with --text {name:?}"),
                 ),
-            });
+            };
+            let next = format!("correct it, mark it as missing with --missing {cell:?}, or {remedy}");
+            return Some(DataError::Cell { place: place(spot), problem, next });
         }
-        if let Some(spot) = &column.infinite {
-            return Err(DataError::Cell {
-                place: place(spot),
-                problem: format!("{:?} is infinite", suggest::short(&spot.cell)),
-                next: format!("correct it, or mark it as missing with --missing {:?}", suggest::short(&spot.cell)),
-            });
-        }
-        let values = match column.kind {
-            Kind::Number | Kind::Written(_) => Values::Number(column.numbers),
-            Kind::Text | Kind::ForcedText | Kind::Skipped => {
-                Values::Text { codes: column.codes, labels: column.labels }
-            }
-        };
-        Ok(Column { name, values })
+        column.infinite.as_ref().map(|spot| DataError::Cell {
+            place: place(spot),
+            problem: format!("{:?} is infinite", suggest::short(&spot.cell)),
+            next: format!("correct it, or mark it as missing with --missing {:?}", suggest::short(&spot.cell)),
+        })
     }
 
     fn ragged(&self, offset: usize, found: usize, open_quote: bool) -> DataError {
@@ -323,6 +374,17 @@ pub(super) fn no_rows(name: &str) -> DataError {
     }
 }
 
+/// What is read beside the columns.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// Rows that cannot be read are passed over, not an error.
+    pub skip: bool,
+    /// Those rows, and why.
+    pub unreadable: Vec<(usize, String)>,
+    /// Columns by index whose cells are kept as they are written.
+    pub kept: Vec<(usize, Vec<String>)>,
+}
+
 /// A column while it is read.
 pub(super) struct Builder {
     kind: Kind,
@@ -338,6 +400,8 @@ pub(super) struct Builder {
     /// All such cells are the same.
     same_stray: bool,
     infinite: Option<Spot>,
+    /// The rows of all of them.
+    refused: Vec<u32>,
     /// Some whole number is not the one that is written.
     rounded: bool,
 }
@@ -362,6 +426,7 @@ impl Builder {
             strays: 0,
             same_stray: true,
             infinite: None,
+            refused: Vec::new(),
             rounded: false,
         }
     }
@@ -397,8 +462,9 @@ impl Builder {
             Cell::Number(number) => {
                 if number.abs() >= EXACT {
                     self.rounded |= is_rounded(number, cell);
-                    if number.is_infinite() && self.infinite.is_none() {
-                        self.infinite = Some(spot());
+                    if number.is_infinite() {
+                        self.refused.push(row as u32);
+                        self.infinite.get_or_insert_with(spot);
                     }
                 }
                 number
@@ -406,6 +472,7 @@ impl Builder {
             Cell::Missing => f64::NAN,
             Cell::Text(_) => {
                 self.strays += 1;
+                self.refused.push(row as u32);
                 match &self.stray {
                     None => self.stray = Some(spot()),
                     Some(first) => self.same_stray &= first.cell == cell,

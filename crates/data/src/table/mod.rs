@@ -17,6 +17,7 @@
 //! columnar.rs   Arrow arrays → columns, and what Parquet has in common with them
 //! blocks.rs     TableBlocks: a file in blocks
 //! lines.rs      delimited text in blocks
+//! parts.rs      a table read once, part by part: rows for a model
 //! watched.rs    an open file that must not change
 //! ```
 
@@ -29,6 +30,7 @@ mod lines;
 mod npy;
 mod npz;
 mod parquet;
+mod parts;
 mod read;
 mod reading;
 mod rows;
@@ -39,6 +41,7 @@ mod writing;
 #[doc(hidden)]
 pub use blocks::open_blocks_of;
 pub use blocks::{Numbers, TableBlocks, open_blocks};
+pub use parts::{PartOptions, TablePart, TableParts};
 pub(crate) use read::{concat, parallel};
 use read::{join_values, select_columns, unique_names};
 pub use reading::Reading;
@@ -121,6 +124,8 @@ pub struct ReadOptions {
     pub expect_written: Writings,
     /// Names a model knows: a first row that holds most of them is a header.
     pub expect_columns: Vec<String>,
+    /// The rows are for a model that was trained: errors name what can be done then.
+    pub for_model: bool,
 }
 
 impl Table {

@@ -21,7 +21,7 @@ pub(crate) struct Asked {
 
 impl RowsInput {
     /// Whatever the sources hold, to be answered for.
-    pub(crate) fn asked(&self, sources: &[PathBuf], options: PredictOptions) -> Result<Asked, TrainError> {
+    pub(crate) fn asked(&self, sources: &[PathBuf], options: &PredictOptions) -> Result<Asked, TrainError> {
         if let (RowsFrom::Pictures { pipeline }, false) = (&self.from, sources.iter().any(|path| is_packed(path))) {
             return self.pictures(sources, pipeline, options.on_error);
         }
@@ -136,7 +136,7 @@ pub(crate) fn only(sources: &[PathBuf]) -> Result<&Path, TrainError> {
     }
 }
 
-fn is_packed(path: &Path) -> bool {
+pub(crate) fn is_packed(path: &Path) -> bool {
     matches!(Found::at(path), Ok(Found::Packed(_)))
 }
 

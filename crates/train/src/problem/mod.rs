@@ -4,6 +4,7 @@ mod altered;
 mod asked;
 mod images;
 mod packed;
+mod packed_rows;
 mod pictures;
 mod rows;
 mod series;
@@ -18,8 +19,9 @@ use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task,
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use asked::{Asked, only};
+pub(crate) use asked::{Asked, is_packed, only};
 pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
+pub(crate) use packed_rows::PackedRows;
 pub use rows::{RowsFrom, RowsInput, open_pictures};
 pub use table::{larger_than_memory, read_options};
 pub(crate) use text::{BATCH as TEXT_BATCH, has_gpu};

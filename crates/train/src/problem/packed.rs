@@ -63,7 +63,7 @@ impl Problem {
 }
 
 /// How the table became these rows, if they are a table's.
-fn preparation(file: &PackedFile) -> Result<Option<Preparation>, TrainError> {
+pub(super) fn preparation(file: &PackedFile) -> Result<Option<Preparation>, TrainError> {
     let Some(preparation) = note::<Preparation>(file, PREPARATION_NOTE)? else { return Ok(None) };
     match fits(file.metadata(), &preparation) {
         true => Ok(Some(preparation)),
