@@ -362,7 +362,9 @@ impl Source<'_> {
         } else {
             format!("; cells were separated by {}, a cell that holds one needs quotes", self.plan.layout.delimiter)
         };
-        DataError::Ragged { file: self.name.to_owned(), line, expected: self.plan.layout.width, found, hint }
+        let skip = if self.plan.for_model { "; pass over such rows with --on-error skip" } else { "" };
+        let (file, hint) = (self.name.to_owned(), format!("{hint}{skip}"));
+        DataError::Ragged { file, line, expected: self.plan.layout.width, found, hint }
     }
 }
 
