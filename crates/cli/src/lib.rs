@@ -16,6 +16,8 @@ mod screen;
 mod train;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 
@@ -59,6 +61,7 @@ enum Command {
 /// Does what the command line says.
 pub fn run() -> ExitCode {
     quiet_when_nobody_reads();
+    fail_at_a_limit_of_file_sizes();
     let done = match Citius::parse().command {
         Command::Train(args) => train::run(&args),
         Command::Predict(args) => predict::run(&args),
@@ -94,4 +97,14 @@ fn quiet_when_nobody_reads() {
         }
         usual(info);
     }));
+}
+
+/// A file that grows beyond `ulimit -f` is an error of the write, as on a full disk; without a handler the signal ends the program without
+/// a word.
+fn fail_at_a_limit_of_file_sizes() {
+    #[cfg(unix)]
+    {
+        // where no handler can be had, all is as without one
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    }
 }

@@ -1,11 +1,10 @@
 //! `citius predict`: raw rows, pictures or the latest of a series in, a CSV of answers out; or a text, and how it goes on.
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use citius_data::OnError;
 use citius_data::source::Vocabulary;
+use citius_data::{OnError, WholeFile, bounded};
 use citius_train::{PredictOptions, Sampling, SavedModel, TrainError, count};
 use clap::Args;
 
@@ -73,6 +72,9 @@ const EXAMPLES: &str = "Examples:
   citius predict runs/load-1 last-year.csv --every-window
   citius predict runs/shakespeare-1 --prompt 'ROMEO:' --length 500";
 
+/// Bytes of a text to go on with.
+const PROMPT: u64 = 64 << 20;
+
 pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
     let mut model = SavedModel::load(&args.model, args.machine.options()?)?;
     if let Some(vocabulary) = model.vocabulary().cloned() {
@@ -99,10 +101,11 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
             write_all(&mut model, &args.files, &options, &mut writer, &mut out)?
         }
         Some(path) => {
-            let mut out = WholeFile::create(path)?;
+            let cannot = |error: io::Error| cannot_write(path, &error);
+            let mut out = BufWriter::new(WholeFile::create(path).map_err(cannot)?);
             let notes = write_all(&mut model, &args.files, &options, &mut writer, &mut out)?;
             if notes.is_some() {
-                out.keep()?;
+                out.into_inner().map_err(|error| error.into_error()).and_then(WholeFile::finish).map_err(cannot)?;
                 line(Sink::Stderr, &format!("{} predictions in {}", count(writer.written()), path.display()));
             }
             notes
@@ -143,20 +146,27 @@ fn write_all(
     }
 }
 
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!("cannot write {}: {error}", path.display()))
+}
+
 /// Writes a text and how it goes on, character by character as they come.
 fn go_on(args: &PredictArgs, model: &mut SavedModel, vocabulary: &Vocabulary) -> Result<Done, Failure> {
     let prompt = match (&args.prompt, &args.files[..]) {
         (Some(prompt), _) => prompt.clone(),
-        (None, [path]) => fs::read_to_string(path)
+        (None, [path]) => bounded::read_small(path, PROMPT)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
             .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?,
         (None, _) => return Err(Failure::Usage("a text goes on from one file; give one, or --prompt".into())),
     };
-    let mut out: Box<dyn Write> = match &args.out {
-        None => Box::new(io::stdout().lock()),
-        Some(path) => Box::new(BufWriter::new(
-            fs::File::create(path)
-                .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?,
-        )),
+    let mut file = match &args.out {
+        None => None,
+        Some(path) => Some((path, WholeFile::create(path).map_err(|error| cannot_write(path, &error))?)),
+    };
+    let mut stdout = io::stdout().lock();
+    let out: &mut dyn Write = match &mut file {
+        None => &mut stdout,
+        Some((_, file)) => file,
     };
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::BrokenPipe => Ok(Done::Well),
@@ -173,50 +183,11 @@ fn go_on(args: &PredictArgs, model: &mut SavedModel, vocabulary: &Vocabulary) ->
             return failed(error);
         }
     }
-    match out.write_all(b"\n").and_then(|()| out.flush()) {
-        Ok(()) => Ok(Done::Well),
-        Err(error) => failed(error),
+    if let Err(error) = out.write_all(b"\n").and_then(|()| out.flush()) {
+        return failed(error);
     }
-}
-
-/// A file that is there whole or not at all.
-struct WholeFile {
-    path: PathBuf,
-    temporary: PathBuf,
-    file: Option<BufWriter<fs::File>>,
-}
-
-impl WholeFile {
-    fn create(path: &std::path::Path) -> Result<WholeFile, Failure> {
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        let file = fs::File::create(&temporary)
-            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
-        Ok(WholeFile { path: path.to_owned(), temporary, file: Some(BufWriter::new(file)) })
+    if let Some((path, file)) = file {
+        file.finish().map_err(|error| cannot_write(path, &error))?;
     }
-
-    fn keep(&mut self) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::Failed(format!("cannot write {}: {error}", self.path.display()));
-        if let Some(mut file) = self.file.take() {
-            file.flush().and_then(|()| fs::rename(&self.temporary, &self.path)).map_err(failed)?;
-        }
-        Ok(())
-    }
-}
-
-impl Write for WholeFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), |file| file.flush())
-    }
-}
-
-impl Drop for WholeFile {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            let _ = fs::remove_file(&self.temporary);
-        }
-    }
+    Ok(Done::Well)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
+use crate::bounded;
 use crate::error::DataError;
 use crate::suggest;
 
@@ -19,6 +20,12 @@ const DEFLATE_LIMIT: u64 = 1040;
 /// The whole file, decompressed if it is gzip or zstd.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
     let bytes = read_raw(path)?;
+    Ok(decompress(&name(path), &bytes)?.unwrap_or(bytes))
+}
+
+/// A file that is not data, of a limited size, decompressed if it is gzip or zstd.
+pub(crate) fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
+    let bytes = bounded::read_small(path, limit).map_err(|error| open_error(path, error))?;
     Ok(decompress(&name(path), &bytes)?.unwrap_or(bytes))
 }
 
@@ -36,19 +43,28 @@ pub(crate) fn decompress(file: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Da
 
 /// Reads to the end, but not beyond reason.
 fn expand(file: &str, size: usize, source: impl Read, format: &str, tool: &str) -> Result<Vec<u8>, DataError> {
-    let limit = FREE_GROWTH.max((size as u64).saturating_mul(MAX_GROWTH));
+    let limit = growth_limit(size);
     let mut out = Vec::new();
     source.take(limit + 1).read_to_end(&mut out).map_err(|error| damaged(file, format, &error))?;
     if out.len() as u64 > limit {
-        return Err(DataError::Gzip {
-            file: file.to_owned(),
-            problem: format!(
-                "expands more than {MAX_GROWTH} times, refused as it may fill the memory; \
-                 if it is real data, decompress it with {tool} first"
-            ),
-        });
+        return Err(bomb(file, tool));
     }
     Ok(out)
+}
+
+/// Bytes that a compressed file of this size may hold.
+fn growth_limit(size: usize) -> u64 {
+    FREE_GROWTH.max((size as u64).saturating_mul(MAX_GROWTH))
+}
+
+fn bomb(file: &str, tool: &str) -> DataError {
+    DataError::Gzip {
+        file: file.to_owned(),
+        problem: format!(
+            "expands more than {MAX_GROWTH} times, refused as it may fill the memory; \
+             if it is real data, decompress it with {tool} first"
+        ),
+    }
 }
 
 /// The first `head` bytes, and then exactly the number of bytes that `promised` reads from them.
@@ -68,6 +84,9 @@ pub(crate) fn read_promised(
     let mut header = Vec::new();
     (&mut source).take(head as u64).read_to_end(&mut header).map_err(read_error)?;
     let body_bytes = promised(&header).map_err(Promise::Broken)?;
+    if gzip && body_bytes > growth_limit(bytes.len()) {
+        return Err(Promise::File(bomb(&name(path), "gunzip")));
+    }
     let possible = match gzip {
         true => (bytes.len() as u64).saturating_mul(DEFLATE_LIMIT),
         false => (bytes.len() - header.len()) as u64,

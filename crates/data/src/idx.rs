@@ -312,4 +312,16 @@ mod tests {
             assert!(error.contains(&format!("only one class, all labels are {only}")), "{error}");
         }
     }
+
+    #[test]
+    fn a_gzip_bomb_that_keeps_its_promise_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t10k-labels-idx1-ubyte.gz");
+        let mut out = flate2::write::GzEncoder::new(std::fs::File::create(&path).unwrap(), flate2::Compression::fast());
+        out.write_all(&idx(2049, &[300 << 20], &[])).unwrap();
+        (0..300).for_each(|_| out.write_all(&[0; 1 << 20]).unwrap());
+        out.finish().unwrap();
+        let message = read_labels(&path).unwrap_err().to_string();
+        assert!(message.contains("expands more than 200 times") && message.contains("gunzip"), "{message}");
+    }
 }

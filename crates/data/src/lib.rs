@@ -13,6 +13,8 @@
 //! from, and [`Order`] says which row comes when. Every failure is a [`DataError`] that names the
 //! file, the line and what to do; no input makes this crate panic.
 
+pub mod bounded;
+pub mod checksum;
 pub mod cifar;
 pub mod dataset;
 pub mod digits;
@@ -34,7 +36,9 @@ pub mod source;
 pub mod split;
 mod suggest;
 pub mod table;
+pub mod whole;
 
+pub use checksum::Checksum;
 pub use cifar::{Cifar, read_cifar};
 pub use dataset::{Dataset, Features, Target};
 pub use error::DataError;
@@ -54,3 +58,4 @@ pub use slot::{Allocator, FieldMut, FieldRef, Heap, Slot};
 pub use source::{Encoded, InMemory, Rows, Source, Stream};
 pub use split::{SplitOptions, Splits, read_row_file, strata};
 pub use table::{Column, Delimiter, MISSING, ReadOptions, Reading, Table, TableBlocks, Values, open_blocks};
+pub use whole::{WholeFile, write_whole};

@@ -107,7 +107,9 @@ pub fn strata(table: &Table, column: usize) -> Result<Vec<u32>, DataError> {
 pub fn read_row_file(path: impl AsRef<Path>, rows: usize) -> Result<Vec<u32>, DataError> {
     let path = path.as_ref();
     let name = file::name(path);
-    let bytes = file::read(path)?;
+    // room for a comment beside every number
+    let limit = (rows as u64).saturating_mul(64).saturating_add(16 << 20);
+    let bytes = file::read_small(path, limit)?;
     let mut first_line: HashMap<u32, usize> = HashMap::new();
     let mut found = Vec::new();
     for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {

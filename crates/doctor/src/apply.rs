@@ -1,6 +1,5 @@
 //! Writes the mended configuration beside the old one, whole or not at all.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use citius_train::Wishes;
@@ -70,7 +69,7 @@ pub fn fixed_path(config: Option<&Path>, source: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Writes it to a file beside, then gives it its name.
+/// Whole or not at all.
 pub fn write(path: &Path, mended: &Mended) -> Result<(), String> {
     let text = mended.wishes.to_toml()?;
     let head: String = mended.applied.iter().map(|line| format!("# {}\n", line.replace('\n', " "))).collect();
@@ -78,13 +77,7 @@ pub fn write(path: &Path, mended: &Mended) -> Result<(), String> {
     // what is written can be read
     Wishes::parse(&text)
         .map_err(|problem| format!("internal error: the mended configuration cannot be read: {problem}"))?;
-    let beside = path.with_extension("toml.part");
-    let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
-    fs::write(&beside, text).map_err(failed)?;
-    fs::rename(&beside, path).map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        failed(error)
-    })
+    citius_data::write_whole(path, text.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use citius_cpu::{Plain, multiply_add, widest};
+use citius_data::bounded;
 use serde::{Deserialize, Serialize};
 
 use crate::files::write_whole;
@@ -97,7 +98,7 @@ impl Ceilings {
 
     /// `None`: nothing there, of another machine, or not what was written.
     fn kept(folder: &Path) -> Option<Ceilings> {
-        let kept: Kept = serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()?;
+        let kept: Kept = serde_json::from_slice(&bounded::read_plain(&folder.join(FILE), KEPT).ok()?).ok()?;
         let Ceilings { flops, flops_one, memory, shared, cache } = kept.ceilings;
         let sound = |x: &f64| x.is_finite() && *x > 0.0;
         let all = [flops, flops_one, memory, shared, cache];
@@ -137,6 +138,8 @@ impl Ceilings {
 }
 
 const FILE: &str = "ceilings.json";
+/// Bytes that it has at most.
+const KEPT: u64 = 1 << 20;
 
 /// As for compiled kernels.
 fn folder() -> Option<PathBuf> {

@@ -287,7 +287,7 @@ impl FromStr for Bytes {
 impl Wishes {
     /// Reads a TOML file; a misspelt key is named, with the nearest known one.
     pub fn read(path: &Path) -> Result<Wishes, TrainError> {
-        let bytes = crate::files::read(path)?;
+        let bytes = crate::files::read_settings(path)?;
         let problem = |problem: String| TrainError::Config { file: path.display().to_string(), problem };
         let text = String::from_utf8(bytes).map_err(|_| problem("not UTF-8 text".into()))?;
         Wishes::parse(&text).map_err(problem)

@@ -67,6 +67,12 @@ impl TrainError {
     pub(crate) fn file(doing: &'static str, path: &Path, error: &io::Error) -> TrainError {
         let (problem, next) = match error.kind() {
             io::ErrorKind::StorageFull => ("the disk is full", "; free some space, or choose another place with --out"),
+            // of the process: ulimit -f
+            io::ErrorKind::FileTooLarge if doing != "read" => (
+                "the file grows larger than its limit (ulimit -f, or the file system's)",
+                "; raise the limit, or choose another place with --out",
+            ),
+            io::ErrorKind::OutOfMemory => ("there is not enough memory", "; close other programs, or raise the limit"),
             io::ErrorKind::QuotaExceeded => ("your disk quota is used up", "; choose another place with --out"),
             io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", "; choose another place with --out"),
             io::ErrorKind::PermissionDenied if doing != "read" => {

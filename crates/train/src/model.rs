@@ -215,8 +215,8 @@ fn directory_of(path: &Path) -> Result<PathBuf, TrainError> {
 
 fn read_card(path: &Path) -> Result<ModelCard, TrainError> {
     let damaged = |problem: String| TrainError::saved(path, problem, AGAIN);
-    let value: Value =
-        serde_json::from_slice(&files::read(path)?).map_err(|e| damaged(format!("cut short or damaged ({e})")))?;
+    let value: Value = serde_json::from_slice(&files::read_description(path)?)
+        .map_err(|e| damaged(format!("cut short or damaged ({e})")))?;
     if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
         return Err(damaged("is not the description of a citius model".into()));
     }

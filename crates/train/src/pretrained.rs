@@ -79,7 +79,7 @@ impl Pretrained {
     /// Reads a safetensors file, or that of a directory that `citius train` wrote.
     pub fn read(path: &Path) -> Result<Pretrained, TrainError> {
         let path = if path.is_dir() { path.join("model.safetensors") } else { path.to_owned() };
-        let bytes = files::read(&path)?;
+        let bytes = files::read_tensors(&path)?;
         if let Some(what) = other_format(&bytes) {
             let next =
                 "save it in PyTorch with safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\")";

@@ -37,7 +37,7 @@ impl Tensors {
 
     /// `next` says what to do about a damaged file.
     pub fn load(path: &Path, next: &str) -> Result<Tensors, TrainError> {
-        let bytes = files::read(path)?;
+        let bytes = files::read_tensors(path)?;
         let damaged = |problem: String| TrainError::saved(path, problem, next);
         let (_, header) =
             SafeTensors::read_metadata(&bytes).map_err(|e| damaged(format!("cut short or damaged ({e})")))?;

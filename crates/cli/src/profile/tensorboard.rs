@@ -17,7 +17,7 @@ pub fn write(folder: &Path, profile: &Profile) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let events = folder.join(format!("events.out.tfevents.{}.citius", now.as_secs()));
-    fs::write(&events, event_file(profile, now.as_secs_f64())).map_err(|e| failed(&events, e))?;
+    citius_data::write_whole(&events, &event_file(profile, now.as_secs_f64())).map_err(|e| failed(&events, e))?;
     if !profile.trace.is_empty() {
         let file = folder.join(format!("citius.{}.pt.trace.json", now.as_millis()));
         trace::write(&file, profile)?;

@@ -1,6 +1,5 @@
 //! The format of Chrome's tracing: one complete event (`X`) for each stretch of a thread's time, within one for its step.
 
-use std::fs;
 use std::path::Path;
 
 use citius_train::{Kinds, Profile, Traced};
@@ -10,7 +9,7 @@ use crate::error::Failure;
 
 pub fn write(path: &Path, profile: &Profile) -> Result<(), Failure> {
     let text = serde_json::to_string(&trace(profile)).map_err(|e| Failure::Failed(e.to_string()))?;
-    fs::write(path, text).map_err(|e| {
+    citius_data::write_whole(path, text.as_bytes()).map_err(|e| {
         Failure::Failed(format!("cannot write {}: {e}; choose another place with --trace", path.display()))
     })
 }

@@ -1,17 +1,16 @@
-//! A file that is there when it is complete, and not before: written under another name beside its place.
+//! A packed file on its way: there when it is complete, and not before.
 
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
-
 use crate::error::DataError;
+use crate::whole::WholeFile;
 
 /// The file being written. Dropped unfinished, it is removed.
 pub(super) struct Target {
     path: PathBuf,
     overwrite: bool,
-    file: BufWriter<NamedTempFile>,
+    file: BufWriter<WholeFile>,
 }
 
 impl Target {
@@ -23,14 +22,12 @@ impl Target {
         if !overwrite && path.exists() {
             return Err(refuse("it exists; choose another name, or allow to overwrite it".into()));
         }
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        if !folder.is_dir() {
-            return Err(refuse(format!("there is no directory {}; create it first", folder.display())));
+        let file = WholeFile::create(path).map_err(|error| write_error(path, &error))?;
+        if !file.is_plain() {
+            return Err(refuse(
+                "it is a pipe or a device, and a packed file is written back and forth; name a file".into(),
+            ));
         }
-        let file = temporary(path, folder).map_err(|error| write_error(path, &error))?;
         Ok(Target { path: path.to_owned(), overwrite, file: BufWriter::with_capacity(1 << 18, file) })
     }
 
@@ -44,21 +41,8 @@ impl Target {
         let fail = |error: io::Error| write_error(&path, &error);
         let mut file = file.into_inner().map_err(|error| fail(error.into_error()))?;
         file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(head)).map_err(fail)?;
-        file.as_file().sync_all().map_err(fail)?;
-        let named = if overwrite { file.persist(&path) } else { file.persist_noclobber(&path) };
-        named.map(drop).map_err(|error| fail(error.error))
+        if overwrite { file.finish() } else { file.finish_new() }.map_err(fail)
     }
-}
-
-fn temporary(path: &Path, folder: &Path) -> io::Result<NamedTempFile> {
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(path.file_name().unwrap_or_default());
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".part");
-    // readable for whom the umask lets, as any other file
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
 }
 
 fn write_error(path: &Path, error: &io::Error) -> DataError {

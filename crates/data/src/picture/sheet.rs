@@ -1,6 +1,5 @@
 //! A contact sheet: some pictures of every class on one page, to look at what one has.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use super::decode::{Channels, Picture};
 use super::folder::Pictures;
 use super::font;
 use crate::error::DataError;
+use crate::whole::WholeFile;
 
 const PAGE: [u8; 3] = [250, 250, 250];
 const CELL: [u8; 3] = [232, 234, 237];
@@ -34,16 +34,12 @@ pub fn contact_sheet(
     per_class: usize,
     path: &Path,
 ) -> Result<Vec<(String, String)>, DataError> {
-    let unnamed = || io::Error::new(io::ErrorKind::InvalidInput, "it is not the name of a file");
-    let name = path.file_name().ok_or_else(unnamed).map_err(|error| cannot_write(path, error))?;
-    let part = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-    let result = Sheet::new(pictures, per_class.clamp(1, 256)).write(&part);
-    let result = result.and_then(|unreadable| fs::rename(&part, path).map(|()| unreadable));
-    if result.is_err() {
-        // the first error is the one to report
-        let _ = fs::remove_file(&part);
-    }
-    result.map_err(|error| cannot_write(path, error))
+    let write = || {
+        let mut file = WholeFile::create(path)?;
+        let unreadable = Sheet::new(pictures, per_class.clamp(1, 256)).write(&mut file)?;
+        file.finish().map(|()| unreadable)
+    };
+    write().map_err(|error| cannot_write(path, error))
 }
 
 fn cannot_write(path: &Path, source: io::Error) -> DataError {
@@ -79,10 +75,10 @@ impl<'a> Sheet<'a> {
         Sheet { pictures, classes, names, columns, left: MARGIN + longest * font::ACROSS * LARGE + MARGIN }
     }
 
-    fn write(&self, path: &Path) -> io::Result<Vec<(String, String)>> {
+    fn write(&self, to: &mut WholeFile) -> io::Result<Vec<(String, String)>> {
         let width = self.left + self.columns * (SIDE + GAP) - GAP + MARGIN;
         let height = HEADER + self.classes.len() * (SIDE + GAP) + MARGIN;
-        let mut encoder = ::png::Encoder::new(BufWriter::new(File::create(path)?), width as u32, height as u32);
+        let mut encoder = ::png::Encoder::new(BufWriter::new(to), width as u32, height as u32);
         encoder.set_color(::png::ColorType::Rgb);
         let mut writer = encoder.write_header()?;
         let mut rows = writer.stream_writer()?;
@@ -191,6 +187,8 @@ impl Band {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::picture::{Grid, Layout, PictureFolder, decode};
 

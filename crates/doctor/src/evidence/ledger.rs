@@ -1,9 +1,18 @@
 //! A run as its events tell it: `events.jsonl` of a run's directory, finished or not, or the events of a run under way.
 
+use std::io;
 use std::path::Path;
 
+use citius_data::bounded;
 use citius_train::{Event, Wishes};
 use serde_json::Value;
+
+/// Bytes that events or a checkpoint's description have at most.
+const LARGEST: u64 = 1 << 30;
+
+fn text_of(path: &Path) -> io::Result<String> {
+    String::from_utf8(bounded::read_plain(path, LARGEST)?).map_err(io::Error::other)
+}
 
 /// A run so far.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +52,7 @@ impl Ledger {
     /// Reads a run's directory. `Err` says what is wrong with it, and what to do.
     pub fn read(directory: &Path) -> Result<(Ledger, Option<Value>), String> {
         let path = directory.join("events.jsonl");
-        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+        let text = text_of(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => format!(
                 "{}: a run's directory has an events.jsonl, this one has none; give the directory that `citius train` wrote, \
                  or a source or settings file",
@@ -95,7 +104,7 @@ impl Ledger {
                 directory.display()
             )
         };
-        let text = std::fs::read_to_string(&path).map_err(|_| missing())?;
+        let text = text_of(&path).map_err(|_| missing())?;
         let other = "was written by another version of citius; give the settings file of the run instead";
         let state: Value = serde_json::from_str(&text).map_err(|_| format!("{} {other}", path.display()))?;
         let wishes = state.get("wishes").cloned().unwrap_or(Value::Null);
