@@ -84,9 +84,6 @@ pub(crate) fn read_promised(
     let mut header = Vec::new();
     (&mut source).take(head as u64).read_to_end(&mut header).map_err(read_error)?;
     let body_bytes = promised(&header).map_err(Promise::Broken)?;
-    if gzip && body_bytes > growth_limit(bytes.len()) {
-        return Err(Promise::File(bomb(&name(path), "gunzip")));
-    }
     let possible = match gzip {
         true => (bytes.len() as u64).saturating_mul(DEFLATE_LIMIT),
         false => (bytes.len() - header.len()) as u64,
@@ -97,6 +94,9 @@ pub(crate) fn read_promised(
             if gzip { "room for at most " } else { "" },
             possible,
         )));
+    }
+    if gzip && body_bytes > growth_limit(bytes.len()) {
+        return Err(Promise::File(bomb(&name(path), "gunzip")));
     }
     let mut body = Vec::new();
     (&mut source).take(body_bytes).read_to_end(&mut body).map_err(read_error)?;

@@ -1,0 +1,89 @@
+//! Files that are written whole, and files that are not files.
+
+#![cfg(unix)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Folder, houses, ran};
+
+fn trained() -> Folder {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.works("train houses.csv --epochs 2 --out m");
+    folder
+}
+
+fn fifo(folder: &Folder, name: &str) {
+    assert!(Command::new("mkfifo").arg(folder.path(name)).status().unwrap().success());
+}
+
+#[test]
+fn predictions_go_into_a_pipe_a_device_or_through_a_link() {
+    let folder = trained();
+    let expected = folder.works("predict m houses.csv").out;
+    fifo(&folder, "pipe");
+    let reader = Command::new("cat").arg(folder.path("pipe")).stdout(Stdio::piped()).spawn().unwrap();
+    folder.works("predict m houses.csv --out pipe");
+    assert_eq!(ran(reader.wait_with_output().unwrap()).out, expected);
+    assert!(fs::symlink_metadata(folder.path("pipe")).unwrap().file_type().is_fifo());
+    symlink("/dev/null", folder.path("nowhere")).unwrap();
+    folder.works("predict m houses.csv --out nowhere");
+    assert!(folder.path("nowhere").is_symlink());
+    assert!(folder.works("predict m houses.csv --out /dev/stdout").out == expected);
+    symlink("there.csv", folder.path("link.csv")).unwrap();
+    folder.works("predict m houses.csv --out link.csv");
+    assert!(folder.path("link.csv").is_symlink());
+    assert_eq!(fs::read_to_string(folder.path("there.csv")).unwrap(), expected);
+    assert!(folder.fails(1, "predict m houses.csv --out m").contains("a directory"));
+}
+
+#[test]
+fn what_has_no_end_or_no_writer_is_refused_at_once() {
+    let folder = trained();
+    fifo(&folder, "pipe");
+    fs::create_dir(folder.path("bad")).unwrap();
+    fs::copy(folder.path("m/model.json"), folder.path("bad/model.json")).unwrap();
+    symlink("/dev/zero", folder.path("bad/model.safetensors")).unwrap();
+    for words in [
+        "train houses.csv --config /dev/zero",
+        "train houses.csv --config pipe",
+        "train houses.csv --weights /dev/urandom",
+        "train houses.csv --weights pipe",
+        "train houses.csv --test-rows /dev/zero",
+        "train houses.csv --test-rows pipe",
+        "predict bad houses.csv",
+        "eval bad houses.csv",
+    ] {
+        let mut child = folder.command(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if begun.elapsed() > Duration::from_secs(60) {
+                child.kill().unwrap();
+                panic!("citius {words} does not end");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let ran = ran(child.wait_with_output().unwrap());
+        assert!(ran.code == 1 || ran.code == 2, "citius {words}: {} {}", ran.code, ran.err);
+        assert!(["a device", "a pipe"].iter().any(|what| ran.err.contains(what)), "citius {words}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_not_a_signal() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    let script = format!(
+        "ulimit -f 8; exec {} train houses.csv --epochs 2 --out m --hidden 64,64",
+        env!("CARGO_BIN_EXE_citius")
+    );
+    let output = Command::new("bash").args(["-c", &script]).current_dir(folder.path("")).output().unwrap();
+    let ran = ran(output);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("ulimit -f"), "{}", ran.err);
+}
