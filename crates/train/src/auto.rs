@@ -9,7 +9,7 @@ use citius_nn::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::config::Wishes;
+use crate::config::{TrackedWishes, Wishes};
 use crate::problem::{Input, Problem, RowsFrom, TEXT_BATCH, count, has_gpu, in_step};
 use crate::{Details, Device, Settings, TrainError, Transfer};
 
@@ -50,6 +50,21 @@ const AS_TOLD: &str = "as told";
 
 /// All settings of a run on this problem, with a line for each.
 pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choice>), TrainError> {
+    let wishes = &TrackedWishes::new(wishes);
+    wishes.mark_read(&problem.settings_read);
+    wishes.mark_read(READ_ELSEWHERE);
+    let chosen = chosen(problem, wishes)?;
+    match problem.settings_read.is_empty() {
+        true => {} // rows that a program has made: settings of data are not for them
+        false => wishes.refuse_unread(problem.described())?,
+    }
+    Ok(chosen)
+}
+
+/// Settings of the run and of the doctor, not of data or network.
+const READ_ELSEWHERE: &[&str] = &["device", "recompute", "step_memory", "silence"];
+
+fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Vec<Choice>), TrainError> {
     let pictures = match &problem.input {
         Input::Table { .. } => false,
         Input::Images { .. } => true,
@@ -69,7 +84,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     let digits = matches!(problem.input, Input::Images { .. });
     let convolves = |network: &Network| *network != Network::Mlp;
     let layers = wishes.layers.clone().unwrap_or_default();
-    let hidden = match (&wishes.hidden, &layers[..]) {
+    let hidden = match (&*wishes.hidden, &layers[..]) {
         (Some(_), [_, ..]) => {
             let problem = "hidden and layers both say what an mlp's layers are; give one of them";
             return Err(TrainError::Setting(problem.to_owned()));
@@ -78,7 +93,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         (None, layers) => Some(layers.iter().map(|layer| layer.units).collect()),
     };
     let row = problem.input.row_shape();
-    let base = match (&wishes.model, &hidden) {
+    let base = match (&*wishes.model, &hidden) {
         _ if matches!(row, RowShape::Tokens { .. }) => Base::text(wishes),
         (Some(Network::Gru { .. } | Network::Lstm { .. }), _) if series => Base::recurrent(problem),
         (None | Some(Network::Nlinear), None) if by_itself => Base::series(problem),
@@ -95,7 +110,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     };
     let rows = problem.train.rows();
 
-    let network = match (&wishes.model, &hidden) {
+    let network = match (&*wishes.model, &hidden) {
         (Some(network), _) => network.clone(),
         (None, Some(_)) => Network::Mlp,
         (None, None) => base.network,
@@ -112,7 +127,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         return Err(TrainError::Setting(problem.to_owned()));
     }
     // without matrix units a GPU convolves several times slower, and what they round away is less than the noise of a batch
-    let on_gpu = matches!(wishes.device, Some(Device::Cuda(_)));
+    let on_gpu = matches!(*wishes.device, Some(Device::Cuda(_)));
     let usual_precision = if pictures && convolves(&network) && on_gpu { Precision::Tf32 } else { Precision::Fp32 };
     let hidden = hidden.unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
@@ -122,8 +137,8 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         Task::Binary => Loss::Bce { pos_weight: None },
         Task::Classes => Loss::CrossEntropy { label_smoothing: 0.0, class_weights: None },
     });
-    let optimizer = with_decay(wishes.optimizer.clone().unwrap_or(base.optimizer), wishes.weight_decay);
-    let lr = match (wishes.lr, &wishes.optimizer) {
+    let optimizer = with_decay(wishes.optimizer.clone().unwrap_or(base.optimizer), *wishes.weight_decay);
+    let lr = match (*wishes.lr, &*wishes.optimizer) {
         (Some(lr), _) => lr,
         // another optimiser wants another rate
         (None, Some(told)) => told.default_rate(),
@@ -135,7 +150,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
     let steps = rows.div_ceil(batch_size.clamp(1, rows.max(1)));
     let epochs = wishes.epochs.unwrap_or_else(|| (base.steps / steps.max(1)).clamp(base.epochs.0, base.epochs.1));
     let averages = wishes.swa.is_some_and(|share| share != 0.0);
-    let schedule = match &wishes.schedule {
+    let schedule = match &*wishes.schedule {
         Some(told) => told.clone(),
         None if averages => ScheduleConfig::Constant,
         None => base.schedule,
@@ -147,7 +162,7 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         None => STEPS_PER_VALIDATION.div_ceil(steps.max(1)),
     }
     .clamp(1, epochs.max(1));
-    let patience = match wishes.patience {
+    let patience = match *wishes.patience {
         Some(0) => None,
         Some(patience) => Some(patience),
         None if validates && epochs > 1 => Some((epochs / validate_every * 2 / 3).max(10)),
@@ -167,11 +182,11 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
         let problem = "--swa and --average are two ways to the same end; give one of them";
         return Err(TrainError::Setting(problem.to_owned()));
     }
-    if wishes.refit == Some(true) && !resident {
+    if *wishes.refit == Some(true) && !resident {
         let problem = "--refit needs all rows in memory, these are loaded as they are needed";
         return Err(TrainError::Setting(problem.to_owned()));
     }
-    if wishes.refit == Some(true) && !validates {
+    if *wishes.refit == Some(true) && !validates {
         let problem = "--refit needs validation rows to find the number of epochs; give --validation";
         return Err(TrainError::Setting(problem.to_owned()));
     }
@@ -207,10 +222,10 @@ pub fn choose(problem: &Problem, wishes: &Wishes) -> Result<(Settings, Vec<Choic
             broadcast: wishes.broadcast.unwrap_or(false),
             misfit: wishes.misfit.unwrap_or(false),
             detach: wishes.detach.clone().unwrap_or_default(),
-            mode: wishes.mode,
-            validation_mode: wishes.validation_mode,
+            mode: *wishes.mode,
+            validation_mode: *wishes.validation_mode,
         },
-        augment: match (&wishes.augment, problem.train.resident()) {
+        augment: match (&*wishes.augment, problem.train.resident()) {
             (Some(told), Some(_)) => in_step(told, row).unwrap_or_default(),
             (None, Some(_)) if cifar => Base::of_cifar(row),
             _ => Vec::new(),
@@ -398,7 +413,7 @@ impl Base {
     }
 
     /// Which token comes next.
-    fn text(wishes: &Wishes) -> Base {
+    fn text(wishes: &TrackedWishes<'_>) -> Base {
         let large = wishes.model.is_some() || has_gpu(wishes);
         let (network, why_hidden) = match large {
             true => (Network::Gpt { width: 256, heads: 4, layers: 4 }, "tokens are read by a transformer"),

@@ -1,7 +1,9 @@
 //! What a person asks for, from flags or from a TOML file; everything left open is chosen by [`crate::auto`].
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -18,7 +20,7 @@ use citius_cuda::Precision;
 use crate::{Device, Rate, TrainError};
 
 macro_rules! wishes {
-    ($($(#[$meta:meta])* $name:ident: $kind:ty,)*) => {
+    ($($(#[$meta:meta])* $name:ident: $kind:ty $(=> $purpose:literal)?,)*) => {
         /// Wishes for a run; `None` leaves the choice to us. Keys of a settings file are the flags' names.
         #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -43,6 +45,43 @@ macro_rules! wishes {
         }
 
         const KEYS: &[&str] = &[$(stringify!($name)),*];
+
+        /// Wishes that know which of them were read: one that was given and that nothing has read is an error
+        /// ([`TrackedWishes::refuse_unread`]), so that no setting is accepted and ignored.
+        pub struct TrackedWishes<'a> {
+            $(pub(crate) $name: Tracked<'a, $kind>,)*
+        }
+
+        impl<'a> TrackedWishes<'a> {
+            pub fn new(wishes: &'a Wishes) -> TrackedWishes<'a> {
+                TrackedWishes { $($name: Tracked { value: &wishes.$name, read: Cell::new(false) },)* }
+            }
+
+            /// Names of those that were given and not read, each with what it is for.
+            fn unread(&self) -> Vec<(&'static str, &'static str)> {
+                let mut unread = Vec::new();
+                $(if self.$name.value.is_some() && !self.$name.read.get() {
+                    unread.push((stringify!($name), concat!($($purpose)?)));
+                })*
+                unread
+            }
+
+            /// Marks those that were read while the data was.
+            pub(crate) fn mark_read(&self, names: &[&'static str]) {
+                $(if names.contains(&stringify!($name)) {
+                    self.$name.read.set(true);
+                })*
+            }
+
+            /// Names of those that were read.
+            pub(crate) fn read(&self) -> Vec<&'static str> {
+                let mut read = Vec::new();
+                $(if self.$name.read.get() {
+                    read.push(stringify!($name));
+                })*
+                read
+            }
+        }
     };
 }
 
@@ -51,9 +90,9 @@ wishes! {
     source: PathBuf,
     /// Column name or 0-based index; the last column when open.
     #[serde(deserialize_with = "text_or_number")]
-    target: String,
+    target: String => "tables and series",
     /// `regression`, `binary` or `classes`.
-    task: String,
+    task: String => "tables",
     /// Files of 0-based row numbers, one per line.
     train_rows: PathBuf,
     test_rows: PathBuf,
@@ -63,39 +102,39 @@ wishes! {
     test: f64,
     /// Further tokens for a missing cell.
     #[serde(deserialize_with = "one_or_more")]
-    missing: Vec<String>,
+    missing: Vec<String> => "tables",
     /// Columns to read as text whatever they hold.
     #[serde(deserialize_with = "one_or_more")]
-    text: Vec<String>,
+    text: Vec<String> => "tables",
     /// Whether the first line holds names.
-    header: bool,
-    delimiter: String,
+    header: bool => "tables",
+    delimiter: String => "tables",
     /// How columns become inputs.
-    prepare: PrepareOptions,
+    prepare: PrepareOptions => "tables, series and pictures",
     /// What the source is, where it cannot be told: table, pictures, series or text.
     kind: SourceKind,
     /// Rows of a table, or characters of a text, that predict what follows.
-    window: usize,
+    window: usize => "series and texts",
     /// From a window to the next.
-    stride: usize,
+    stride: usize => "series and texts",
     /// Rows to predict behind a window.
-    horizon: usize,
+    horizon: usize => "series",
     /// Sides of the square that pictures are brought to.
-    size: usize,
+    size: usize => "folders of pictures",
     /// What is done to training pictures, anew in every epoch.
-    augment: Vec<Transform>,
+    augment: Vec<Transform> => "pictures",
     /// Training pictures mixed with each other, and their labels alike: `{ name = "mixup", alpha = 0.2 }`, or cutmix.
-    mix: Mix,
+    mix: Mix => "pictures",
     /// Threads that load, besides those that train; `auto` or open: as many as turn out fastest.
-    workers: Workers,
+    workers: Workers => "rows that are loaded",
     /// Batches held ready.
-    prefetch: usize,
+    prefetch: usize => "rows that are loaded",
     /// Whether batches lie in pinned memory on their way to a GPU, as they do unless told.
-    pinned: bool,
+    pinned: bool => "rows that are loaded",
     /// Memory for data: what needs more is read as it is needed.
     memory: Bytes,
     /// What to do about rows that cannot be read.
-    on_error: OnError,
+    on_error: OnError => "pictures, and rows that are read in blocks",
     /// Share of the training and validation rows that get a label of another.
     label_noise: f64,
     /// Every training and validation row gets the label of some other: there is nothing left to learn.
@@ -156,9 +195,9 @@ wishes! {
     weights: PathBuf,
     /// Tensors of that file to leave out, by name or pattern.
     #[serde(deserialize_with = "one_or_more")]
-    ignore: Vec<String>,
+    ignore: Vec<String> => "weights to begin with: --weights",
     /// Make the last layer anew even where the file's fits.
-    new_head: bool,
+    new_head: bool => "weights to begin with: --weights",
     /// What stays as it is, by name or pattern; `body` is all but the last layer.
     #[serde(deserialize_with = "one_or_more")]
     freeze: Vec<String>,
@@ -177,6 +216,34 @@ wishes! {
     /// Causes that the doctor leaves out.
     #[serde(deserialize_with = "one_or_more")]
     silence: Vec<String>,
+}
+
+/// A wish that notes when it is read.
+pub struct Tracked<'a, T> {
+    value: &'a Option<T>,
+    read: Cell<bool>,
+}
+
+impl<T> Deref for Tracked<'_, T> {
+    type Target = Option<T>;
+
+    fn deref(&self) -> &Option<T> {
+        self.read.set(true);
+        self.value
+    }
+}
+
+impl TrackedWishes<'_> {
+    /// An error that names what was given and not read; `source` says what the data is.
+    pub(crate) fn refuse_unread(&self, source: &str) -> Result<(), TrainError> {
+        let Some((name, purpose)) = self.unread().into_iter().next() else { return Ok(()) };
+        let flag = name.replace('_', "-");
+        let why = match purpose {
+            "" => format!("--{flag} is not used with {source}"),
+            purpose => format!("--{flag} is for {purpose}, and the source is {source}"),
+        };
+        Err(TrainError::Setting(format!("{why}; leave it out")))
+    }
 }
 
 /// Ways to start by pattern; the first in the order of the alphabet that covers a name counts.

@@ -74,7 +74,7 @@ pub use citius_data::LoaderReport;
 
 pub use auto::{Choice, choose};
 pub use ceilings::Ceilings;
-pub use config::{Bytes, Inits, NamedInit, SourceKind, Wishes, Workers};
+pub use config::{Bytes, Inits, NamedInit, SourceKind, TrackedWishes, Wishes, Workers};
 pub use counterfactual::{
     Counterfactual, Counterfactuals, StepCost, Verdict, WORTH, WORTH_SECONDS, What, counterfactuals, step_costs,
 };

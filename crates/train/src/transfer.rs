@@ -11,7 +11,7 @@ use citius_graph::{Graph, LeafKind, Mode, Names};
 use citius_nn::{Module, RowShape};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Wishes;
+use crate::config::TrackedWishes;
 use crate::material::Form;
 use crate::problem::count;
 use crate::{Choice, Device, Matching, Pretrained, Settings, TrainError};
@@ -65,7 +65,7 @@ impl fmt::Display for Rate {
 impl Transfer {
     /// What was wished, with a line for each part that is not as usual. `settings` have the network already.
     pub(crate) fn choose(
-        wishes: &Wishes,
+        wishes: &TrackedWishes<'_>,
         settings: &Settings,
         form: &Form,
     ) -> Result<(Transfer, Vec<Choice>), TrainError> {

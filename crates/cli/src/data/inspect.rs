@@ -6,7 +6,7 @@ use citius_data::picture::{Channels, Output, Pictures, contact_sheet};
 use citius_data::source::tables;
 use citius_data::table::{Column, Values, open_blocks};
 use citius_data::{Encoded, Found, Grid, Inspection, PictureSource, Pipeline, Table, inspect, mnist_dir, read_cifar};
-use citius_train::{SourceKind, count, larger_than_memory, open_pictures};
+use citius_train::{SourceKind, TrackedWishes, count, larger_than_memory, open_pictures};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
     let options = args.source.read_options()?;
     let mut notes = Vec::new();
     let (mut table, all) = match paths {
-        [path] if larger_than_memory(path, &args.source.wishes()) => {
+        [path] if larger_than_memory(path, &TrackedWishes::new(&args.source.wishes())) => {
             let blocks = open_blocks(path, &options)?;
             let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
             let wanted = args.rows.map_or(SAMPLED, |rows| rows as usize);

@@ -19,7 +19,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use citius_data::{Found, ReadOptions};
-use citius_train::{Bytes, SourceKind, Wishes, count, read_options};
+use citius_train::{Bytes, SourceKind, TrackedWishes, Wishes, count, read_options};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
@@ -74,7 +74,7 @@ impl SourceArgs {
     }
 
     fn read_options(&self) -> Result<ReadOptions, Failure> {
-        Ok(read_options(&self.wishes())?)
+        Ok(read_options(&TrackedWishes::new(&self.wishes()))?)
     }
 
     fn wishes(&self) -> Wishes {

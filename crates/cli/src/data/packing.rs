@@ -13,7 +13,8 @@ use citius_data::{
     PrepareOptions, Rows, Schema, Source, Stream, Table, Transform, mnist_dir, pixel_mean_std, read_cifar, schema,
 };
 use citius_train::{
-    BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE, RowsFrom, SourceKind, count, larger_than_memory, open_pictures,
+    BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE, RowsFrom, SourceKind, TrackedWishes, count, larger_than_memory,
+    open_pictures,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ pub(super) fn prepare(args: &PackArgs, found: Found) -> Result<Packing, Failure>
     match found {
         Found::Tables(paths) if windows => series(args, &paths),
         Found::Tables(paths) => match &paths[..] {
-            [path] if larger_than_memory(path, &args.source.wishes()) => large_table(args, path),
+            [path] if larger_than_memory(path, &TrackedWishes::new(&args.source.wishes())) => large_table(args, path),
             [path] => table(args, Table::read(path, &args.source.read_options()?)?),
             _ => table(args, tables(&paths, &args.source.read_options()?)?),
         },

@@ -8,8 +8,9 @@ use std::time::Instant;
 use citius_data::{DataError, Dataset, Features, FieldMut, InMemory, Rows, Scale, Schema, Source, SplitMix64, Target};
 
 use super::{Input, Problem};
+use crate::config::TrackedWishes;
 use crate::material::{Feed, Loaded};
-use crate::{Choice, Material, TrainError, Wishes};
+use crate::{Choice, Material, TrainError};
 
 /// Keeps what is drawn here apart from what else follows from the seed.
 const LABELS: u64 = 0x001A_BE15;
@@ -18,7 +19,7 @@ const IN_BLOCKS: &str =
 
 impl Problem {
     /// Wrong labels and slow rows, where they were asked for.
-    pub(super) fn alter(&mut self, wishes: &Wishes) -> Result<(), TrainError> {
+    pub(super) fn alter(&mut self, wishes: &TrackedWishes<'_>) -> Result<(), TrainError> {
         let noise = wishes.label_noise.unwrap_or(0.0);
         if !(0.0..=1.0).contains(&noise) {
             let problem = format!("label-noise is {noise}, it must be a share of the rows, from 0 to 1, such as 0.3");
@@ -29,7 +30,7 @@ impl Problem {
             let problem = format!("delay is {delay}, it must be microseconds a row, from 0 to 1000000, such as 50");
             return Err(TrainError::Setting(problem));
         }
-        let shuffled = wishes.shuffle_labels == Some(true);
+        let shuffled = *wishes.shuffle_labels == Some(true);
         if shuffled || noise > 0.0 {
             let share = if shuffled { 1.0 } else { noise };
             let seed = wishes.seed.unwrap_or(0) ^ LABELS;
@@ -72,7 +73,7 @@ impl Problem {
             })?;
             self.choices.push(Choice::new("delay", format!("{delay} µs of work to prepare a row"), "as told"));
         }
-        if wishes.pinned == Some(false) {
+        if *wishes.pinned == Some(false) {
             let value = match &self.train {
                 Material::Loaded(_) => "batches on their way to a GPU are not",
                 Material::Resident(_) => "changes nothing: rows are held in memory, and brought to a GPU once",
@@ -92,7 +93,7 @@ impl Problem {
     }
 
     /// Pixels scaled otherwise than by their mean and deviation; tables and series have seen to their columns themselves.
-    pub(super) fn rescale(&mut self, wishes: &Wishes) -> Result<(), TrainError> {
+    pub(super) fn rescale(&mut self, wishes: &TrackedWishes<'_>) -> Result<(), TrainError> {
         let told = wishes.prepare.clone().unwrap_or_default();
         let of_bytes = match &self.input {
             Input::Images { .. } => true,

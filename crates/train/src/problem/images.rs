@@ -74,6 +74,7 @@ impl Problem {
             validation: None,
             test: Some(test).filter(|test| test.rows > 0),
             choices,
+            settings_read: Vec::new(),
         })
     }
 
@@ -113,6 +114,7 @@ impl Problem {
             validation: None,
             test: Some(test),
             choices,
+            settings_read: Vec::new(),
         })
     }
 }

@@ -27,7 +27,7 @@ pub use table::{larger_than_memory, read_options};
 pub(crate) use text::{BATCH as TEXT_BATCH, has_gpu};
 pub(crate) use variation::in_step;
 
-use crate::config::{SourceKind, Wishes};
+use crate::config::{SourceKind, TrackedWishes, Wishes};
 use crate::{Choice, LoadingOptions, Material, TrainError};
 
 /// Data sets ready to train on.
@@ -45,6 +45,8 @@ pub struct Problem {
     pub test: Option<Dataset>,
     /// What was found and decided.
     pub choices: Vec<Choice>,
+    /// Settings that were read for it.
+    pub(crate) settings_read: Vec<&'static str>,
 }
 
 /// How raw rows become inputs, and outputs answers; saved with the model.
@@ -120,13 +122,13 @@ impl Input {
 }
 
 /// What changes training pictures is refused where there are none that it would change.
-fn expect_pictures(wishes: &Wishes) -> Result<(), TrainError> {
-    let asked = match (&wishes.augment, wishes.mix) {
+fn expect_pictures(wishes: &TrackedWishes<'_>) -> Result<(), TrainError> {
+    let asked = match (&*wishes.augment, *wishes.mix) {
         (None, None) => return Ok(()),
         (Some(_), _) => "augment",
         (None, Some(_)) => "mix",
     };
-    let pictures = match (&wishes.source, wishes.kind) {
+    let pictures = match (&*wishes.source, *wishes.kind) {
         (Some(_), Some(kind)) => kind == SourceKind::Pictures,
         (Some(path), None) => matches!(Found::at(path)?, Found::Pictures(_) | Found::Mnist(_) | Found::Cifar(_)),
         (None, _) => true,
@@ -149,16 +151,51 @@ fn expect_classes(name: &str, what: &str, labels: &[String], next: &str) -> Resu
 impl Problem {
     /// Reads the source that was asked for, the embedded digits if none.
     pub fn read(wishes: &Wishes) -> Result<Problem, TrainError> {
-        let mut problem = Problem::as_found(wishes)?;
-        problem.rescale(wishes)?;
-        problem.alter(wishes)?;
+        let tracked = TrackedWishes::new(wishes);
+        let mut problem = Problem::as_found(&tracked)?;
+        problem.rescale(&tracked)?;
+        problem.alter(&tracked)?;
+        problem.note_idle_loading(&tracked);
+        problem.settings_read = tracked.read();
         Ok(problem)
     }
 
-    fn as_found(wishes: &Wishes) -> Result<Problem, TrainError> {
+    /// What only a loader uses is said to be idle where rows are held in memory: the same command may meet a larger file.
+    fn note_idle_loading(&mut self, wishes: &TrackedWishes<'_>) {
+        if self.train.resident().is_none() {
+            return;
+        }
+        let given = [("--workers", wishes.workers.is_some()), ("--prefetch", wishes.prefetch.is_some())];
+        for (flag, _) in given.iter().filter(|(_, given)| *given) {
+            let value = format!("{flag} is not used: the rows are held in memory, nothing is loaded");
+            self.choices.push(Choice::new("note", value, ""));
+        }
+    }
+
+    /// What the data is, for messages.
+    pub(crate) fn described(&self) -> &'static str {
+        match &self.input {
+            _ if self.embedded => "the embedded digits",
+            Input::Table { .. } => match self.train.resident() {
+                Some(_) => "a table",
+                None => "a table that is read in blocks",
+            },
+            Input::Images { .. } => "a directory of MNIST's files",
+            Input::Rows(rows) => match rows.from {
+                RowsFrom::Pictures { .. } => "a folder of pictures",
+                RowsFrom::Series { .. } => "a series",
+                RowsFrom::Text { .. } | RowsFrom::Tokens { .. } => "a text",
+                RowsFrom::Cifar => "a directory of CIFAR's files",
+                RowsFrom::Packed => "a packed file",
+                RowsFrom::Own => "rows that a program makes",
+            },
+        }
+    }
+
+    fn as_found(wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         expect_pictures(wishes)?;
-        let Some(path) = &wishes.source else { return Problem::digits(60_000, 10_000)?.varied(wishes) };
-        match wishes.kind {
+        let Some(path) = &*wishes.source else { return Problem::digits(60_000, 10_000)?.varied(wishes) };
+        match *wishes.kind {
             Some(SourceKind::Pictures) => return Problem::pictures(path, wishes),
             Some(SourceKind::Text) => return Problem::text(path, wishes),
             Some(SourceKind::Series) => return Problem::series(path, wishes),
@@ -166,7 +203,7 @@ impl Problem {
             None => {}
         }
         let series = wishes.window.is_some() || wishes.horizon.is_some();
-        let reads = matches!(wishes.model, Some(Network::Gpt { .. }));
+        let reads = matches!(*wishes.model, Some(Network::Gpt { .. }));
         match (Found::at(path)?, series) {
             // characters are characters, whatever else they may mean
             (Found::Tables(paths), _) if reads && paths.len() == 1 => Problem::text(&paths[0], wishes),
@@ -228,7 +265,7 @@ impl Problem {
 }
 
 /// Data beyond this many bytes is read as it is needed: what was wished, or a good part of what the machine can spare.
-fn room(wishes: &Wishes) -> u64 {
+fn room(wishes: &TrackedWishes<'_>) -> u64 {
     let spare = memory::available().unwrap_or(4 << 30) / 4;
     wishes.memory.map_or(spare.min(USUAL_ROOM), |size| size.0)
 }
@@ -236,14 +273,14 @@ fn room(wishes: &Wishes) -> u64 {
 /// Nothing is gained by holding more than this: reading keeps up with training.
 const USUAL_ROOM: u64 = 2 << 30;
 
-fn loading(wishes: &Wishes) -> LoadingOptions {
+fn loading(wishes: &TrackedWishes<'_>) -> LoadingOptions {
     LoadingOptions {
         workers: wishes.workers.and_then(|workers| workers.0),
-        prefetch: wishes.prefetch,
+        prefetch: *wishes.prefetch,
         memory_limit: wishes.memory.map(|size| usize::try_from(size.0).unwrap_or(usize::MAX)),
         on_error: wishes.on_error.unwrap_or_default(),
         sampling: Sampling::Shuffled,
-        unpinned: wishes.pinned == Some(false),
+        unpinned: *wishes.pinned == Some(false),
     }
 }
 

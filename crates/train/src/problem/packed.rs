@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::rows::{Parts, RowsFrom, RowsInput};
 use super::{Input, Problem, count, stem};
-use crate::{Choice, TrainError, Wishes};
+use crate::config::TrackedWishes;
+use crate::{Choice, TrainError};
 
 /// Under these names a packed file keeps how its bytes become numbers, `[scale, shift]`, how a table became its rows (a
 /// [`Preparation`]), and what else its rows were made from (a [`RowsFrom`]).
@@ -20,7 +21,7 @@ pub const PREPARATION_NOTE: &str = "preparation";
 pub const FROM_NOTE: &str = "from";
 
 impl Problem {
-    pub(super) fn packed(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn packed(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let file = PackedFile::open(path)?;
         let meta = file.metadata();
         let preparation = preparation(&file)?;
@@ -93,7 +94,7 @@ fn broken(file: &PackedFile, problem: &str) -> TrainError {
 }
 
 /// At random; windows over a series in their order, as neighbours share nearly all they show.
-fn split(rows: u32, from: &RowsFrom, wishes: &Wishes) -> Result<Splits, TrainError> {
+fn split(rows: u32, from: &RowsFrom, wishes: &TrackedWishes<'_>) -> Result<Splits, TrainError> {
     let RowsFrom::Series { length, stride, horizon, .. } = from else {
         let share = SplitOptions {
             validation: wishes.validation.unwrap_or(0.1),

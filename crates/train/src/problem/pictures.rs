@@ -9,7 +9,8 @@ use citius_data::{SplitOptions, Splits};
 
 use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
 use super::{Problem, count, expect_classes, stem};
-use crate::{Choice, TrainError, Wishes};
+use crate::config::TrackedWishes;
+use crate::{Choice, TrainError};
 
 /// Sides of the square that pictures become when nobody says otherwise.
 const SIDE: usize = 32;
@@ -18,7 +19,7 @@ const MEASURED: usize = 200;
 
 impl Problem {
     /// A folder per class, or a list of paths with labels.
-    pub(super) fn pictures(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn pictures(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let pictures = open_pictures(path)?;
         let (name, labels) = (pictures.name().to_owned(), pictures.labels().to_vec());
         expect_classes(&name, "class", &labels, "add pictures of another class, a folder for each")?;
@@ -51,7 +52,7 @@ impl Problem {
         ];
         let judged: Arc<PictureSource> = Arc::new(measured);
         let asked = wishes.augment.clone().unwrap_or_default();
-        let (train, constant) = match (&asked[..], wishes.mix) {
+        let (train, constant) = match (&asked[..], *wishes.mix) {
             ([], None) => (judged.clone(), true),
             (transforms, mix) => {
                 let last = vec![resize()]; // whatever they leave is brought to the size of the network's input
@@ -80,7 +81,7 @@ impl Problem {
             train,
             judged: judged.clone(),
             constant,
-            mix: wishes.mix,
+            mix: *wishes.mix,
             splits,
             choices,
         };

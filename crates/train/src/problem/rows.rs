@@ -234,6 +234,7 @@ impl Problem {
             validation,
             test,
             choices,
+            settings_read: Vec::new(),
         })
     }
 }

@@ -9,14 +9,15 @@ use citius_nn::Network;
 
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
 use super::{Problem, count, read_options, stem};
-use crate::{Choice, TrainError, Wishes};
+use crate::config::TrackedWishes;
+use crate::{Choice, TrainError};
 
 /// Rows seen when nobody says otherwise, two weeks of hours; at most the twentieth part of the table.
 const LENGTH: usize = 336;
 const PARTS: usize = 20;
 
 impl Problem {
-    pub(super) fn series(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn series(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let table = Table::read(path, &read_options(wishes)?)?;
         let (stride, horizon) = (wishes.stride.unwrap_or(1), wishes.horizon.unwrap_or(1));
         let length = wishes.window.unwrap_or(LENGTH.min(table.rows / PARTS).max(1));
@@ -25,7 +26,7 @@ impl Problem {
         let test = after(wishes.test.unwrap_or(0.2), table.rows);
         let validation = after(wishes.validation.unwrap_or(0.2), test);
         // a column's own past says most about it, and a straight line of it overlooks the others
-        let alone = match &wishes.model {
+        let alone = match &*wishes.model {
             Some(network) => *network == Network::Nlinear,
             None => wishes.hidden.is_none(),
         };
@@ -93,7 +94,7 @@ impl Problem {
 }
 
 /// The scale that was asked for, where it is not the usual one.
-fn rescaled(fitted: &SeriesScale, wishes: &Wishes) -> Result<Option<SeriesScale>, TrainError> {
+fn rescaled(fitted: &SeriesScale, wishes: &TrackedWishes<'_>) -> Result<Option<SeriesScale>, TrainError> {
     let told = wishes.prepare.clone().unwrap_or_default();
     let raw = |scale: Option<Scale>, what: &str| match scale {
         None | Some(Scale::Standard) => Ok(false),

@@ -10,8 +10,9 @@ use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 use super::rows::{RowsInput, SomeBlocks};
 use super::table::without_target;
 use super::{Input, Problem, count, read_options, stem};
+use crate::config::TrackedWishes;
 use crate::material::{Feed, Loaded};
-use crate::{Choice, Material, TrainError, Wishes};
+use crate::{Choice, Material, TrainError};
 
 /// Rows that a preparation is fitted on.
 const FITTED: usize = 100_000;
@@ -22,13 +23,13 @@ const FAR: f64 = 0.5;
 
 impl Problem {
     /// A table that is not read as a whole.
-    pub(super) fn table_stream(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn table_stream(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let options = read_options(wishes)?;
         let blocks = open_blocks(path, &options)?;
         let sample = Encoded::sample(blocks.as_ref(), FITTED, wishes.seed.unwrap_or(0))?;
         let target = sample.column(wishes.target.as_deref().unwrap_or("-1"))?;
         let wished = wishes.prepare.clone().unwrap_or_default();
-        let task = match &wishes.task {
+        let task = match &*wishes.task {
             Some(task) => Some(task.parse::<Task>().map_err(TrainError::Setting)?),
             None => wished.task,
         };
@@ -52,7 +53,7 @@ impl Problem {
         input: RowsInput,
         stem: String,
         choices: Vec<Choice>,
-        wishes: &Wishes,
+        wishes: &TrackedWishes<'_>,
     ) -> Result<Problem, TrainError> {
         let bytes = input.bytes;
         Problem::of_stream(stream, Input::Rows(Box::new(input)), bytes, stem, choices, wishes)
@@ -64,7 +65,7 @@ impl Problem {
         bytes: (f32, f32),
         stem: String,
         mut choices: Vec<Choice>,
-        wishes: &Wishes,
+        wishes: &TrackedWishes<'_>,
     ) -> Result<Problem, TrainError> {
         let count_of = stream.blocks().len().saturating_sub(1);
         let rows = stream.blocks().last().copied().unwrap_or(0);
@@ -80,9 +81,9 @@ impl Problem {
         Order::new(count_of as u32, wishes.seed.unwrap_or(0), u64::MAX).fill(0, &mut order);
         let wanted = |share: Option<f64>| share.unwrap_or((JUDGED / rows as f64).min(0.1)) * count_of as f64;
         let kept = |share: Option<f64>| (wanted(share).ceil() as usize).min(count_of / 3);
-        let (test, validation) = (kept(wishes.test), kept(wishes.validation));
+        let (test, validation) = (kept(*wishes.test), kept(*wishes.validation));
         let judged_share = (test + validation) as f64;
-        let wished_share = wanted(wishes.test) + wanted(wishes.validation);
+        let wished_share = wanted(*wishes.test) + wanted(*wishes.validation);
         if (judged_share / wished_share - 1.0).abs() > FAR {
             let percent = |blocks: f64| 100.0 * blocks / count_of as f64;
             let told = format!(
@@ -118,6 +119,7 @@ impl Problem {
             validation,
             test,
             choices,
+            settings_read: Vec::new(),
         })
     }
 }

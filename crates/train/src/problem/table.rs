@@ -9,7 +9,8 @@ use citius_data::{
 };
 
 use super::{Input, Problem, count, stem};
-use crate::{Choice, Material, TrainError, Wishes};
+use crate::config::TrackedWishes;
+use crate::{Choice, Material, TrainError};
 
 /// Fewer training rows than this are too few to spare some for validation, or of all rows for a test.
 const MIN_TO_VALIDATE: usize = 50;
@@ -19,7 +20,7 @@ const ENOUGH_TO_JUDGE: f64 = 20_000.0;
 
 impl Problem {
     /// One table, or several of the same columns; read block by block when too large for memory.
-    pub(super) fn tables(paths: &[PathBuf], wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn tables(paths: &[PathBuf], wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let options = read_options(wishes)?;
         if let [path] = paths
             && larger_than_memory(path, wishes)
@@ -32,7 +33,7 @@ impl Problem {
         };
         let path = &paths[0];
         let target = table.column(wishes.target.as_deref().unwrap_or("-1"))?;
-        let task = match &wishes.task {
+        let task = match &*wishes.task {
             Some(task) => Some(task.parse::<Task>().map_err(TrainError::Setting)?),
             None => None,
         };
@@ -68,6 +69,7 @@ impl Problem {
             validation,
             test,
             choices,
+            settings_read: Vec::new(),
         })
     }
 }
@@ -79,7 +81,7 @@ pub(super) fn without_target(rows: usize, of: usize) -> Option<Choice> {
 }
 
 /// Whether a table is to be read in blocks.
-pub fn larger_than_memory(path: &Path, wishes: &Wishes) -> bool {
+pub fn larger_than_memory(path: &Path, wishes: &TrackedWishes<'_>) -> bool {
     size_in_memory(path) > super::room(wishes)
 }
 
@@ -96,11 +98,11 @@ fn size_in_memory(path: &Path) -> u64 {
 }
 
 /// How to read a table, from the wishes.
-pub fn read_options(wishes: &Wishes) -> Result<ReadOptions, TrainError> {
+pub fn read_options(wishes: &TrackedWishes<'_>) -> Result<ReadOptions, TrainError> {
     let delimiter = wishes.delimiter.as_deref().map(str::parse).transpose().map_err(TrainError::Setting)?;
     Ok(ReadOptions {
         delimiter,
-        header: wishes.header,
+        header: *wishes.header,
         missing: wishes.missing.clone().unwrap_or_default(),
         text: wishes.text.clone().unwrap_or_default(),
         ..ReadOptions::default()
@@ -108,7 +110,12 @@ pub fn read_options(wishes: &Wishes) -> Result<ReadOptions, TrainError> {
 }
 
 /// The rows of each set, and the reason.
-fn split(table: &Table, target: usize, task: Option<Task>, wishes: &Wishes) -> Result<(Splits, String), TrainError> {
+fn split(
+    table: &Table,
+    target: usize,
+    task: Option<Task>,
+    wishes: &TrackedWishes<'_>,
+) -> Result<(Splits, String), TrainError> {
     let labelled: Vec<u32> =
         (0..table.rows as u32).filter(|row| !table.columns[target].is_missing(*row as usize)).collect();
     let seed = wishes.seed.unwrap_or(0);

@@ -11,8 +11,9 @@ use citius_nn::Network;
 
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
 use super::{Input, Problem, count, expect_classes, stem};
+use crate::config::TrackedWishes;
 use crate::material::{Feed, Loaded};
-use crate::{Choice, Device, Material, TrainError, Wishes};
+use crate::{Choice, Device, Material, TrainError};
 
 /// Characters seen when nobody says otherwise: one-hot, and by a network that looks tokens up, on a GPU and on a processor.
 const ONE_HOT: usize = 16;
@@ -22,10 +23,10 @@ const SMALL_CONTEXT: usize = 64;
 pub(crate) const BATCH: usize = 64;
 
 impl Problem {
-    pub(super) fn text(path: &Path, wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn text(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let text = Arc::new(Text::open(path, Unit::Chars)?);
         expect_classes(text.name(), "character", &text.vocabulary().labels(), "give a text of several")?;
-        match &wishes.model {
+        match &*wishes.model {
             Some(Network::Gpt { .. }) => Problem::tokens(path, text, wishes),
             None if wishes.hidden.is_none() => Problem::tokens(path, text, wishes),
             Some(_) | None => Problem::one_hot(path, text, wishes),
@@ -33,7 +34,7 @@ impl Problem {
     }
 
     /// Which character follows each character, judged on the end of the text.
-    fn tokens(path: &Path, text: Arc<Text>, wishes: &Wishes) -> Result<Problem, TrainError> {
+    fn tokens(path: &Path, text: Arc<Text>, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let test = after(wishes.test.unwrap_or(0.0), text.len());
         let validation = after(wishes.validation.unwrap_or(0.1), test);
         // a few windows to judge by, however short the text is
@@ -42,7 +43,7 @@ impl Problem {
         let windows = |stride: usize, range: Range<usize>| {
             TextWindows::new(text.clone(), length, stride, Predict::Sequence)?.within(range)
         };
-        let train = match wishes.stride {
+        let train = match *wishes.stride {
             Some(stride) => windows(stride, 0..validation)?,
             None => windows(length, 0..validation)?.drifting(wishes.batch_size.unwrap_or(BATCH))?,
         };
@@ -58,7 +59,7 @@ impl Problem {
         let vocabulary = text.vocabulary().clone();
         let characters = [validation, test - validation, text.len() - test].map(count);
         let sets = format!("{} train, {} validation, {} test", characters[0], characters[1], characters[2]);
-        let how = match wishes.stride {
+        let how = match *wishes.stride {
             Some(_) => "as told",
             None => "training windows end to end, moved anew in every epoch",
         };
@@ -86,11 +87,12 @@ impl Problem {
             validation: validation_set,
             test: test_set,
             choices,
+            settings_read: Vec::new(),
         })
     }
 
     /// Which character follows a window, whose characters are given one-hot.
-    fn one_hot(path: &Path, text: Arc<Text>, wishes: &Wishes) -> Result<Problem, TrainError> {
+    fn one_hot(path: &Path, text: Arc<Text>, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let (length, stride) = (wishes.window.unwrap_or(ONE_HOT), wishes.stride.unwrap_or(1));
         let windows = TextWindows::new(text.clone(), length, stride, Predict::Next)?.one_hot()?;
         // by position: neighbouring windows share nearly all they show
@@ -133,8 +135,8 @@ impl Problem {
 }
 
 /// Whether a GPU may do the work.
-pub(crate) fn has_gpu(wishes: &Wishes) -> bool {
-    wishes.device != Some(Device::Cpu) && Gpu::has_driver()
+pub(crate) fn has_gpu(wishes: &TrackedWishes<'_>) -> bool {
+    *wishes.device != Some(Device::Cpu) && Gpu::has_driver()
 }
 
 /// Where the last `share` of `end` begins.

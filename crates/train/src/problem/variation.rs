@@ -8,8 +8,9 @@ use citius_data::{Features, Source, Target};
 use citius_nn::{RowShape, Vary};
 
 use super::Problem;
+use crate::config::TrackedWishes;
 use crate::material::{Feed, Loaded};
-use crate::{Choice, Material, TrainError, Wishes};
+use crate::{Choice, Material, TrainError};
 
 /// The same as the step does it to pictures of this size; `None` where it cannot.
 pub(crate) fn in_step(transforms: &[Transform], row: RowShape) -> Option<Vec<Vary>> {
@@ -41,7 +42,7 @@ pub(crate) fn in_step(transforms: &[Transform], row: RowShape) -> Option<Vec<Var
 
 impl Problem {
     /// Training pictures in memory, brought by a loader where the step cannot vary them as wished.
-    pub(super) fn varied(mut self, wishes: &Wishes) -> Result<Problem, TrainError> {
+    pub(super) fn varied(mut self, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let asked = wishes.augment.clone().unwrap_or_default();
         let row = self.input.row_shape();
         let RowShape::Picture { channels, height, width } = row else { return Ok(self) };
@@ -75,14 +76,14 @@ impl Problem {
         let (pixels, classes) = (std::mem::take(pixels), std::mem::take(classes));
         let grid = Grid::new(&self.name, size, Layout::Chw, pixels, classes, labels)?;
         let std = 1.0 / (255.0 * bytes.0);
-        let output = match wishes.mix {
+        let output = match *wishes.mix {
             None => Output::U8,
             // a share of a byte is no byte
             Some(_) => Output::F32 { mean: vec![-bytes.1 * std], std: vec![std] },
         };
         let on_error = wishes.on_error.unwrap_or_default();
         let source = PictureSource::new(Box::new(grid), Pipeline { output, ..pipeline }, on_error)?;
-        let source: Arc<dyn Source> = match wishes.mix {
+        let source: Arc<dyn Source> = match *wishes.mix {
             None => Arc::new(source),
             Some(mix) => Arc::new(Mixed::new(Box::new(source), mix)?),
         };
