@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, scope};
 
-use citius_train::{Device, Ending, Input, Problem, Report, RowsFrom, RunOptions, Training};
+use citius_train::{Device, Ending, Input, Problem, Report, RowsFrom, RunOptions, Training, check_out};
 use clap::Args;
 
 use crate::args::WishArgs;
@@ -20,6 +20,9 @@ pub struct TrainArgs {
     /// Directory for the model [default: runs/<source>-<n>]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace the run that is in the directory of --out
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Go on with the interrupted run in this directory, exactly as if it had not been
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "config"])]
     resume: Option<PathBuf>,
@@ -53,10 +56,14 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let options = RunOptions {
         out: args.out.clone(),
+        force: args.force,
         device: args.wishes.machine.device,
         cpu: args.wishes.machine.options()?,
         checkpoint_every: args.checkpoint_every.map(|n| n as usize),
     };
+    if let Some(out) = &args.out {
+        check_out(out, args.force)?;
+    }
     let mut opening = None;
     let training = match &args.resume {
         None => {

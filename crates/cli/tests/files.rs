@@ -87,3 +87,48 @@ fn a_limit_of_file_sizes_is_an_error_and_not_a_signal() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("ulimit -f"), "{}", ran.err);
 }
+
+/// Waits until a training has begun.
+fn begun(folder: &Folder, out: &str) {
+    let begun = Instant::now();
+    while !fs::read_to_string(folder.path(out).join("events.jsonl")).is_ok_and(|text| text.contains("epoch_ended")) {
+        assert!(begun.elapsed() < Duration::from_secs(120), "the training does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_folder_is_trained_into_by_one_process_at_a_time() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    let words = "train houses.csv --epochs 1000000 --patience 0 --refit false --out m --checkpoint-every 1";
+    let mut first = folder.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    begun(&folder, "m");
+    for words in ["train --resume m", "train houses.csv --epochs 1 --out m --force"] {
+        let said = folder.fails(1, words);
+        assert!(said.contains("m: another process is training into this folder"), "{words}: {said}");
+    }
+    // a killed process leaves no lock, and nothing half written behind
+    first.kill().unwrap();
+    first.wait().unwrap();
+    folder.write("m/.checkpoint.safetensors.abcdefghijkl.citius-part", "half");
+    let refused = folder.fails(2, "train houses.csv --epochs 1 --out m");
+    assert!(refused.contains("--resume m") && refused.contains("--force"), "{refused}");
+    folder.works("train houses.csv --epochs 1 --out m --force");
+    let parts = fs::read_dir(folder.path("m")).unwrap().flatten();
+    assert_eq!(parts.filter(|e| e.file_name().to_string_lossy().starts_with('.')).count(), 0);
+}
+
+#[test]
+fn a_run_goes_into_a_folder_and_nothing_else() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.write("file", "mine");
+    fifo(&folder, "pipe");
+    symlink("nowhere", folder.path("link")).unwrap();
+    for (out, said) in [("file", "a file of that name"), ("pipe", "a pipe"), ("link", "a link that leads nowhere")] {
+        let message = folder.fails(1, &format!("train houses.csv --epochs 1 --out {out} --force"));
+        assert!(message.contains(said), "{message}");
+    }
+    assert_eq!(fs::read_to_string(folder.path("file")).unwrap(), "mine");
+}

@@ -14,7 +14,7 @@ use crate::tensors::Tensors;
 use crate::weights::Weights;
 use crate::{Device, Metrics, Settings, TrainError, Wishes};
 
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const KEY: &str = "citius-checkpoint";
 const OLDER: &str = "start the run again";
 
@@ -32,6 +32,20 @@ pub(crate) struct State {
     /// Of the search for the best number of epochs, once it is over.
     pub search: Option<Search>,
     pub progress: Progress,
+    /// Instruction set of the processor that trains: another one rounds otherwise.
+    pub isa: Option<String>,
+    /// Weights that are kept and are not in the file, since they equal others that are.
+    #[serde(default)]
+    pub shared: Shared,
+}
+
+/// Copies that are not written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Shared {
+    /// The weights of the last whole epoch are those in memory.
+    pub good: bool,
+    /// The best weights are those of the last whole epoch.
+    pub best: bool,
 }
 
 /// What a training with validation told the one without.
@@ -87,6 +101,9 @@ impl Search {
     }
 }
 
+/// No run takes so many.
+const MOST_STEPS: u64 = 1 << 48;
+
 /// Prefixes of the tensors' names.
 const MEMORY: &str = "memory/";
 const GOOD: &str = "good/";
@@ -103,15 +120,15 @@ impl State {
             fingerprint,
             search: None,
             progress: Progress::default(),
+            isa: None,
+            shared: Shared::default(),
         }
     }
 
     pub fn save(&self, directory: &Path, fit: &Fit) -> Result<(), TrainError> {
         let path = directory.join("checkpoint.safetensors");
         let internal = |e| TrainError::saved(&path, format!("cannot be written: {e}"), "please report this");
-        // as a model's card is written: one way is compiled once
-        let text = serde_json::to_string_pretty(self).map_err(internal)?;
-        let mut tensors = Tensors { note: Some((KEY.into(), text)), ..Tensors::default() };
+        let mut tensors = Tensors { sealed: true, ..Tensors::default() };
         let memory = fit.memory();
         for name in memory.tensors() {
             if let Some((shape, values)) = memory.user_view(&name) {
@@ -119,13 +136,37 @@ impl State {
             }
         }
         let (good, best) = fit.kept();
-        for (prefix, weights) in [(GOOD, Some(good)), (BEST, best)] {
+        let shared = Shared { good: good.equals(memory), best: best == Some(good) };
+        let kept = [(GOOD, Some(good).filter(|_| !shared.good)), (BEST, best.filter(|_| !shared.best))];
+        // as a model's card is written: one way is compiled once
+        let text = serde_json::to_string_pretty(&State { shared, ..self.clone() }).map_err(internal)?;
+        tensors.note = Some((KEY.into(), text));
+        for (prefix, weights) in kept {
             for (name, shape, values) in weights.iter().flat_map(|w| w.joined(memory)) {
                 tensors.add(format!("{prefix}{name}"), shape, values);
             }
         }
         tensors.save(&path)?;
+        self.describe(directory)
+    }
+
+    /// Writes `checkpoint.json`.
+    pub fn describe(&self, directory: &Path) -> Result<(), TrainError> {
         write_json(&directory.join("checkpoint.json"), self)
+    }
+
+    /// The state of a run on disk, without its values.
+    pub fn peek(directory: &Path) -> Option<State> {
+        let text = Tensors::read_note(&directory.join("checkpoint.safetensors"), KEY)?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Whether there is nothing left to train.
+    pub fn is_done(&self) -> bool {
+        let Progress { epoch, stopped_early, .. } = self.progress;
+        let searched = self.search.is_some() || !self.settings.refit;
+        let epochs = self.search.as_ref().map_or(self.settings.epochs, |search| search.epochs);
+        searched && (stopped_early || epoch >= epochs)
     }
 
     pub fn load(directory: &Path) -> Result<(State, Tensors), TrainError> {
@@ -150,8 +191,38 @@ impl State {
                 return Err(damaged(format!("has {found}, this citius reads version {VERSION}")));
             }
         }
-        let state = serde_json::from_value(value).map_err(|e| damaged(format!("damaged ({e})")))?;
+        if !tensors.sealed {
+            return Err(damaged("damaged: it has no checksum".into()));
+        }
+        let state: State = serde_json::from_value(value).map_err(|e| damaged(format!("damaged ({e})")))?;
+        state.check().map_err(|problem| damaged(format!("damaged: {problem}")))?;
         Ok((state, tensors))
+    }
+
+    /// Whether the numbers are such as a run can come to.
+    fn check(&self) -> Result<(), String> {
+        let Progress { epoch, step, in_epoch, loss_sum, epoch_losses, seconds, best, .. } = &self.progress;
+        let epochs = self.search.as_ref().map_or(self.settings.epochs, |search| search.epochs);
+        let most = MOST_STEPS as usize;
+        match () {
+            () if self.settings.batch_size == 0 => Err("a batch of 0 rows".into()),
+            () if self.settings.accumulate == 0 || self.settings.validate_every == 0 => {
+                Err("a number of batches or epochs that is 0".into())
+            }
+            () if epochs == 0 || epochs > most => Err(format!("a run of {epochs} epochs")),
+            () if *epoch > epochs => Err(format!("it stands at epoch {epoch} of {epochs}")),
+            () if epoch_losses.len() != *epoch => Err(format!("{} losses of {epoch} epochs", epoch_losses.len())),
+            () if *step > MOST_STEPS || in_epoch > step => {
+                Err(format!("it stands at step {step}, {in_epoch} of its epoch"))
+            }
+            () if best.as_ref().is_some_and(|best| best.epoch > *epoch) => {
+                Err("its best epoch is still to come".into())
+            }
+            () if !(loss_sum.is_finite() && seconds.is_finite() && *seconds >= 0.0) => {
+                Err("sums that are not finite".into())
+            }
+            () => Ok(()),
+        }
     }
 
     /// Puts the saved values into a fit of the same network, on whatever device.
@@ -161,6 +232,12 @@ impl State {
             let own = tensors.by_name.iter();
             own.filter_map(|(name, (_, values))| Some((name.strip_prefix(prefix)?, values.as_slice()))).collect()
         };
+        let (rows, steps) = (fit.rows() as u64, fit.steps_per_epoch());
+        let Progress { epoch, step, in_epoch, loss_rows, .. } = &self.progress;
+        if *in_epoch > steps || (*epoch as u64).checked_mul(steps) != Some(step - in_epoch) || *loss_rows > rows {
+            let problem = format!("damaged: step {step} in epoch {} of {steps} steps", epoch + 1);
+            return Err(TrainError::saved(&path, problem, OLDER));
+        }
         let expected = fit.kept().0;
         let kept = |prefix: &str| match of(prefix) {
             none if none.is_empty() => Ok(None),
@@ -169,7 +246,15 @@ impl State {
                 None => Err(TrainError::saved(&path, "holds the weights of another network", OLDER)),
             },
         };
-        let (good, best) = (kept(GOOD)?, kept(BEST)?);
+        let good = match self.shared.good {
+            false => kept(GOOD)?,
+            true => {
+                let own: Vec<String> = expected.names(fit.memory());
+                let all = of(MEMORY).into_iter().filter(|(name, _)| own.iter().any(|own| own == name)).collect();
+                Weights::parted(fit.memory(), all).filter(|kept| kept.fits(expected))
+            }
+        };
+        let best = if self.shared.best { good.clone() } else { kept(BEST)? };
         let good = good.ok_or_else(|| TrainError::saved(&path, "holds no weights", OLDER))?;
         let fill = |memory: &mut Memory| {
             for name in memory.tensors() {
@@ -317,5 +402,56 @@ pub(crate) mod tests {
         let (late, later) = diverged(3);
         assert_eq!((&late, later), (&at_once, step + 3));
         assert_eq!(at_once.step, step);
+    }
+
+    #[test]
+    fn impossible_counters_are_refused_whatever_the_checksum_says() {
+        let (settings, train) = (settings(), rows());
+        let mut before = fit(&settings, &train, false);
+        before.epoch(&mut Silent, &AtomicBool::new(false)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let resumes = |change: &dyn Fn(&mut State)| -> Result<(), String> {
+            let mut state = State::new(&Wishes::default(), &settings, Device::Cpu, 0);
+            state.progress = before.progress().clone();
+            change(&mut state);
+            state.save(folder.path(), &before).unwrap();
+            let (saved, tensors) = State::load(folder.path()).map_err(|e| e.to_string())?;
+            let mut after = fit(&settings, &train, false);
+            saved.restore(folder.path(), &tensors, &mut after).map_err(|e| e.to_string())
+        };
+        assert_eq!(resumes(&|_| ()), Ok(()));
+        let changes: [&dyn Fn(&mut State); 9] = [
+            &|s| s.settings.batch_size = 0,
+            &|s| s.settings.accumulate = 0,
+            &|s| s.settings.epochs = 1 << 62,
+            &|s| s.progress.epoch = 1 << 62,
+            &|s| s.progress.epoch = 2,
+            &|s| s.progress.step = 1 << 63,
+            &|s| s.progress.step += 1,
+            &|s| s.progress.in_epoch = 1000,
+            &|s| s.progress.loss_rows = 1 << 40,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let message = resumes(change).expect_err(&format!("change {number} is taken"));
+            assert!(message.contains("damaged"), "change {number}: {message}");
+        }
+    }
+
+    #[test]
+    fn weights_that_equal_others_are_written_once() {
+        let plain = Settings { average: None, ..settings() };
+        let train = rows();
+        let mut before = fit(&plain, &train, false);
+        before.epoch(&mut Silent, &AtomicBool::new(false)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = State::new(&Wishes::default(), &plain, Device::Cpu, 0);
+        state.progress = before.progress().clone();
+        state.save(folder.path(), &before).unwrap();
+        let (saved, tensors) = State::load(folder.path()).unwrap();
+        assert_eq!(saved.shared, Shared { good: true, best: true });
+        assert!(tensors.by_name.keys().all(|name| name.starts_with(MEMORY)));
+        let mut after = fit(&plain, &train, false);
+        saved.restore(folder.path(), &tensors, &mut after).unwrap();
+        assert!(after.kept() == before.kept());
     }
 }

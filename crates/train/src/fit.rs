@@ -155,6 +155,11 @@ impl<'a> Fit<'a> {
         self.epochs
     }
 
+    /// Training rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.data.train.rows()
+    }
+
     pub fn steps_per_epoch(&self) -> u64 {
         self.steps.per_epoch()
     }

@@ -28,7 +28,7 @@
 //! events.rs      what happens, for whoever listens
 //! report.rs      what it came to
 //! model.rs       a model on disk
-//! checkpoint.rs  a run on disk
+//! checkpoint.rs  a run on disk; folder.rs: who may write it
 //! ```
 
 pub mod auto;
@@ -43,6 +43,7 @@ pub mod events;
 mod files;
 mod fill;
 mod fit;
+mod folder;
 mod inference;
 mod lab;
 mod ledger;
@@ -84,6 +85,7 @@ pub use evaluation::{ClassMetrics, ClassReport, EvalOptions, Evaluation};
 pub use events::{Asleep, Divergence, Event, Listener, Rows, Silent, Unwatched, Watch};
 pub use fill::{Filler, row_order};
 pub use fit::{Best, EpochEnd, Fit, FitData, Progress};
+pub use folder::check_out;
 pub use lab::Lab;
 pub use ledger::{KernelTime, Ledger, Loading, Parts, StepTime};
 pub use material::{FeatureForm, Feed, Form, Loaded, LoadingOptions, Material, TargetForm};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use citius_cpu::Options;
 use citius_data::Task;
 use citius_data::source::Vocabulary;
+use citius_data::whole::sync_folder;
 use citius_graph::{Graph, LeafKind, Mode};
 use citius_nn::{Activation, Head, Module, Network, RowShape, mlp};
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ pub struct SavedModel {
     pub(crate) predictor: Predictor,
 }
 
-/// Saves what is needed to use the model; weights first, so that a description never stands without them.
+/// Saves what is needed to use the model. Killed between any two steps, it leaves the old model or the new one.
 pub(crate) fn save(
     directory: &Path,
     predictor: &Predictor,
@@ -93,8 +94,58 @@ pub(crate) fn save(
         report: report.clone(),
         checksum: tensors.checksum(),
     };
-    tensors.save(&directory.join("model.safetensors"))?;
-    write_json(&directory.join("model.json"), &card)
+    // the description is what counts: it names the weights by their checksum, wherever they are until the last step
+    tensors.save(&directory.join(staged(&card.checksum)))?;
+    write_json(&directory.join("model.json"), &card)?;
+    settle(directory)
+}
+
+/// Weights on their way to `model.safetensors`.
+fn staged(checksum: &str) -> String {
+    format!("{STAGED}{checksum}.safetensors")
+}
+
+const STAGED: &str = "model-";
+
+/// Completes what a killed process began: weights that the description names get their usual name, others are removed.
+pub(crate) fn settle(directory: &Path) -> Result<(), TrainError> {
+    let card = read_card(&directory.join("model.json"));
+    let wanted = card.as_ref().map(|card| staged(&card.checksum)).unwrap_or_default();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let ours = name.strip_prefix(STAGED).and_then(|rest| rest.strip_suffix(".safetensors"));
+        if !ours.is_some_and(|sum| sum.starts_with("xxh64-")) {
+            continue;
+        }
+        let weights = directory.join("model.safetensors");
+        match name == wanted {
+            true => {
+                std::fs::rename(entry.path(), &weights).map_err(|error| TrainError::file("write", &weights, &error))?;
+                sync_folder(directory);
+            }
+            false => drop(std::fs::remove_file(entry.path())),
+        }
+    }
+    Ok(())
+}
+
+/// The description and the weights it names; while they are being replaced, once more.
+fn read_pair(directory: &Path) -> Result<(ModelCard, Tensors), TrainError> {
+    let usual = directory.join("model.safetensors");
+    let mut tries = 0;
+    loop {
+        let card = read_card(&directory.join("model.json"))?;
+        let staged = directory.join(staged(&card.checksum));
+        let read = |path: &Path| Tensors::load(path, AGAIN);
+        // nobody but us makes a file of this name
+        let tensors = if staged.is_file() { read(&staged).or_else(|_| read(&usual)) } else { read(&usual) };
+        tries += 1;
+        match tensors {
+            Ok(tensors) if tensors.matches(&card.checksum) || tries == 3 => return Ok((card, tensors)),
+            Err(error) if tries == 3 => return Err(error),
+            _ => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    }
 }
 
 /// Numbers that a model is saved with, found by tracing it: nothing of their size is taken.
@@ -116,9 +167,8 @@ impl SavedModel {
     /// Reads a model from its directory, or from a path to one of its files.
     pub fn load(path: &Path, options: Options) -> Result<SavedModel, TrainError> {
         let directory = directory_of(path)?;
-        let card = read_card(&directory.join("model.json"))?;
+        let (card, tensors) = read_pair(&directory)?;
         let weights = directory.join("model.safetensors");
-        let tensors = Tensors::load(&weights, AGAIN)?;
         let (inputs, outputs) = (card.input.width(), card.input.outputs());
         let damaged = |problem: &str| TrainError::saved(&directory.join("model.json"), problem, AGAIN);
         // the file bounds the network before anything of its size is allocated
@@ -144,8 +194,12 @@ impl SavedModel {
             let problem = format!("holds {stored} weights, the network in model.json has {needed}");
             return Err(TrainError::saved(&weights, problem, AGAIN));
         }
-        if tensors.checksum() != card.checksum {
+        if !tensors.matches(&card.checksum) {
             return Err(TrainError::saved(&weights, "is not the one that model.json describes", AGAIN));
+        }
+        if let Some((name, at)) = tensors.not_finite() {
+            let problem = format!("element {at} of tensor {name:?} is not a finite number, so no answer would be");
+            return Err(TrainError::saved(&weights, problem, "train the model again"));
         }
         let mut predictor = Predictor::new(model, row, options)?;
         for name in predictor.parameters() {
@@ -229,4 +283,63 @@ fn read_card(path: &Path) -> Result<ModelCard, TrainError> {
         _ => return Err(damaged(format!("has an unknown format version, this citius reads version {VERSION}"))),
     }
     serde_json::from_value(value).map_err(|e| damaged(format!("damaged ({e})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::{RunOptions, Silent, Training, Wishes};
+
+    /// A model trained for so many epochs.
+    fn trained(folder: &Path, epochs: usize) -> PathBuf {
+        let source = folder.join("points.csv");
+        let rows = (0..60).map(|i| format!("{},{},{}\n", i % 7, i % 11, (i % 7) * 2 - i % 11));
+        fs::write(&source, format!("a,b,y\n{}", rows.collect::<String>())).unwrap();
+        let out = folder.join(format!("run{epochs}"));
+        let wishes = Wishes { source: Some(source), epochs: Some(epochs), ..Wishes::default() };
+        let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+        Training::new(wishes).unwrap().run(&options, &mut Silent, &AtomicBool::new(false)).unwrap();
+        out
+    }
+
+    /// After each step of replacing one model by another, one of them can be used, and the next start completes the rest.
+    #[test]
+    fn a_model_can_be_used_wherever_its_replacement_was_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (trained(folder.path(), 1), trained(folder.path(), 2));
+        let sum = |at: &Path| SavedModel::load(at, Options::default()).unwrap().card.checksum;
+        let (before, after) = (sum(&old), sum(&new));
+        assert_ne!(before, after);
+        // the weights are there, the description is not yet
+        fs::copy(new.join("model.safetensors"), old.join(staged(&after))).unwrap();
+        assert_eq!(sum(&old), before);
+        let names =
+            || fs::read_dir(&old).unwrap().flatten().filter(|e| e.file_name().to_string_lossy().starts_with(STAGED));
+        settle(&old).unwrap();
+        assert_eq!((sum(&old), names().count()), (before, 0));
+        // the description is there, the weights have not got their name yet
+        fs::copy(new.join("model.safetensors"), old.join(staged(&after))).unwrap();
+        fs::copy(new.join("model.json"), old.join("model.json")).unwrap();
+        assert_eq!(sum(&old), after);
+        settle(&old).unwrap();
+        assert_eq!((sum(&old), names().count()), (after, 0));
+        assert!(fs::read(old.join("model.safetensors")).unwrap() == fs::read(new.join("model.safetensors")).unwrap());
+    }
+
+    #[test]
+    fn weights_that_are_no_numbers_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = trained(folder.path(), 1);
+        let mut tensors = Tensors::load(&out.join("model.safetensors"), "").unwrap();
+        let mut card = read_card(&out.join("model.json")).unwrap();
+        tensors.by_name.get_mut("0.bias").unwrap().1[3] = f32::NAN;
+        card.checksum = tensors.checksum();
+        tensors.save(&out.join("model.safetensors")).unwrap();
+        write_json(&out.join("model.json"), &card).unwrap();
+        let message = SavedModel::load(&out, Options::default()).err().unwrap().to_string();
+        assert!(message.contains("element 3 of tensor \"0.bias\" is not a finite number"), "{message}");
+    }
 }

@@ -1,12 +1,12 @@
 //! A run under way: fit, perhaps refit, judge, save.
 
-use std::fs;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use citius_cpu::Isa;
 use citius_cuda::CudaError;
 use citius_data::Dataset;
 
@@ -17,12 +17,14 @@ use crate::log::Log;
 use crate::predictor::Predictor;
 use crate::tensors::Tensors;
 use crate::{
-    Ceilings, Choice, Ending, Ledger, Machine, Material, Metrics, Report, RunOptions, Settings, TrainError, Training,
-    model,
+    Ceilings, Choice, Device, Ending, Ledger, Machine, Material, Metrics, Report, RunOptions, Settings, TrainError,
+    Training, model,
 };
 
 /// Time between two checkpoints, when not told otherwise.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
+/// … and at least so many times what one costs.
+const CHECKPOINT_SHARE: u32 = 20;
 /// Time between two accounts of the time.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(5);
 
@@ -39,8 +41,10 @@ pub struct Run<'a, 'scope> {
     pub out: PathBuf,
     pub log: Log<'a>,
     pub stop: &'a AtomicBool,
-    /// When the last checkpoint was.
+    /// When the last checkpoint was complete.
     pub saved: Instant,
+    /// Time that it took.
+    pub cost: Duration,
     pub books: Books,
     /// Of the data, taken while the step is being compiled.
     pub fingerprint: Option<ScopedJoinHandle<'scope, u64>>,
@@ -154,8 +158,17 @@ impl Run<'_, '_> {
         for message in fit.warnings() {
             self.log.on(&Event::Warning { message });
         }
+        state.isa =
+            (self.machine.device == Device::Cpu).then(|| self.machine.cpu.isa.unwrap_or_else(Isa::detect).to_string());
         if let Some((directory, saved, tensors)) = resumed {
             saved.restore(directory, tensors, fit)?;
+            if let (Some(before), Some(now)) = (&saved.isa, &state.isa)
+                && before != now
+            {
+                let message =
+                    format!("the run began with the instructions {before} and goes on with {now}: it rounds otherwise");
+                self.log.on(&Event::Warning { message });
+            }
             self.log.on(&Event::Resumed { epoch: saved.progress.epoch, step: saved.progress.step });
         }
         loop {
@@ -182,7 +195,7 @@ impl Run<'_, '_> {
                     let epoch = fit.progress().epoch;
                     let due = match self.options.checkpoint_every {
                         Some(every) => epoch.is_multiple_of(every.max(1)),
-                        None => self.saved.elapsed() >= CHECKPOINT_EVERY,
+                        None => self.saved.elapsed() >= CHECKPOINT_EVERY.max(self.cost * CHECKPOINT_SHARE),
                     };
                     if due {
                         // a full disk must not end a training that may still find room at its end
@@ -209,7 +222,7 @@ impl Run<'_, '_> {
     }
 
     fn checkpoint(&mut self, fit: &Fit, state: &mut State) -> Result<(), TrainError> {
-        self.saved = Instant::now();
+        let began = Instant::now();
         state.progress = fit.progress().clone();
         let written = state.save(&self.out, fit);
         if written.is_ok() {
@@ -217,7 +230,8 @@ impl Run<'_, '_> {
             let path = self.out.join("checkpoint.safetensors").display().to_string();
             self.log.on(&Event::CheckpointSaved { epoch, step, path });
         }
-        self.books.saving += self.saved.elapsed().as_secs_f64();
+        (self.saved, self.cost) = (Instant::now(), began.elapsed());
+        self.books.saving += self.cost.as_secs_f64();
         written
     }
 
@@ -284,16 +298,12 @@ impl Run<'_, '_> {
         let Training { problem, .. } = self.training;
         let settings = &self.settings;
         let choices = &self.choices;
-        let refuge = std::env::temp_dir().join(format!("citius-{}-{}", problem.stem, std::process::id()));
-        let saved = fs::create_dir_all(&refuge).is_ok()
-            && model::save(&refuge, predictor, problem, settings, choices, report).is_ok();
-        let place = match saved {
-            true => format!("; the trained model is in {} instead", refuge.display()),
-            false => {
-                let _ = fs::remove_dir_all(&refuge);
-                String::new()
-            }
-        };
+        // a name that nobody can foresee, for this user alone
+        let refuge = tempfile::Builder::new().prefix(&format!("citius-{}-", problem.stem)).tempdir().ok();
+        let saved =
+            refuge.filter(|place| model::save(place.path(), predictor, problem, settings, choices, report).is_ok());
+        let place = saved
+            .map_or(String::new(), |place| format!("; the trained model is in {} instead", place.keep().display()));
         match error {
             TrainError::File { doing, path, problem, next } => {
                 TrainError::File { doing, path, problem, next: format!("{next}{place}") }
@@ -382,10 +392,11 @@ impl Run<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
 
     use super::*;
-    use crate::{Device, Silent, Unwatched, Wishes};
+    use crate::{Silent, Unwatched, Wishes};
 
     /// A small table.
     fn points(folder: &Path) -> PathBuf {
@@ -431,6 +442,7 @@ mod tests {
                 log,
                 stop: &stop,
                 saved,
+                cost: Duration::ZERO,
                 books: Books::open(saved, 0.0),
                 fingerprint: None,
                 replaces: false,
@@ -459,7 +471,7 @@ mod tests {
         let out = folder.path().join("out");
         let run = |lr: Option<f64>| {
             let wishes = Wishes { source: Some(source.clone()), epochs: Some(3), lr, ..Wishes::default() };
-            let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+            let options = RunOptions { out: Some(out.clone()), force: true, ..RunOptions::default() };
             let report = Training::new(wishes).unwrap().run(&options, &mut Silent, &AtomicBool::new(false)).unwrap();
             (report.ending, fs::read(out.join("model.safetensors")).unwrap())
         };

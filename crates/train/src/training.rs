@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::scope;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use citius_cpu::Options;
 use citius_cuda::Precision;
@@ -13,7 +13,8 @@ use citius_data::Dataset;
 use citius_nn::Module;
 
 use crate::checkpoint::State;
-use crate::events::{Listener, Rows, Unwatched, Watch};
+use crate::events::{Event, Listener, Rows, Unwatched, Watch};
+use crate::folder::{Claim, check_out, created, next_free};
 use crate::log::Log;
 use crate::room::{Asked, in_room};
 use crate::run::{Books, Run};
@@ -27,6 +28,8 @@ use crate::{Choice, Device, Machine, Problem, Report, Settings, TrainError, Wish
 pub struct RunOptions {
     /// Directory of the run; `runs/<source>-<n>` when open.
     pub out: Option<PathBuf>,
+    /// Whether a run that is in that directory may be replaced.
+    pub force: bool,
     /// When open, a run takes the one of its wishes, and a resumed run the one it began on.
     pub device: Option<Device>,
     /// Threads and instruction set.
@@ -70,6 +73,7 @@ impl Training {
     /// Takes up an interrupted run from its directory. `source`, if given, says where the data is now.
     pub fn resume(directory: &Path, source: Option<PathBuf>) -> Result<Training, TrainError> {
         let began = Instant::now();
+        drop(Claim::take_existing(directory)?);
         let (state, tensors) = State::load(directory)?;
         let mut wishes = state.wishes.clone();
         wishes.source = source.or(wishes.source);
@@ -139,6 +143,9 @@ impl Training {
         stop: &AtomicBool,
     ) -> Result<Report, TrainError> {
         let began = Instant::now();
+        if let (None, Some(out)) = (&self.resumed, &options.out) {
+            check_out(out, options.force)?;
+        }
         // before anything is written
         let Prepared { settings, machine, choices, gpu } = self.prepared(options)?;
         let out = match (&self.resumed, &options.out) {
@@ -146,6 +153,16 @@ impl Training {
             (None, Some(out)) => created(out)?,
             (None, None) => next_free(&self.problem.stem)?,
         };
+        let claim = Claim::take(&out)?;
+        match &self.resumed {
+            // another process may have gone on with it meanwhile
+            Some((directory, state, _)) if State::peek(directory).is_none_or(|now| now.progress != state.progress) => {
+                let next = "resume it once more, from where it stands now";
+                return Err(TrainError::saved(directory, "the run has gone on since its checkpoint was read", next));
+            }
+            Some(_) => {}
+            None => check_out(&out, options.force)?,
+        }
         if self.resumed.is_none() {
             // an earlier run's: resuming must not go on with it
             for name in ["checkpoint.json", "checkpoint.safetensors"] {
@@ -153,14 +170,31 @@ impl Training {
             }
         }
         let replaces = self.resumed.is_none() && out.join("model.safetensors").is_file();
-        let log = Log::open(&out, self.resumed.is_some(), listener, watch);
+        let mut log = Log::open(&out, self.resumed.is_some(), listener, watch);
+        if let Some(message) = claim.warning.clone() {
+            log.on(&Event::Warning { message });
+        }
         let _open = gpu;
         let (saved, books) = (Instant::now(), Books::open(began, self.reading));
         scope(|scope| {
             let fingerprint = Some(scope.spawn(|| self.problem.fingerprint()));
             let training = self;
-            Run { training, settings, options, machine, choices, out, log, stop, saved, books, fingerprint, replaces }
-                .go()
+            Run {
+                training,
+                settings,
+                options,
+                machine,
+                choices,
+                out,
+                log,
+                stop,
+                saved,
+                cost: Duration::ZERO,
+                books,
+                fingerprint,
+                replaces,
+            }
+            .go()
         })
     }
 
@@ -229,33 +263,4 @@ fn precision_on_processor(device: Device, settings: &Settings) -> Option<Choice>
         Precision::Tf32 | Precision::Fp16 => "a GPU's; a processor computes in 32 bits",
     };
     Some(Choice::new("precision", settings.precision.to_string(), why))
-}
-
-/// The directory of a run, made where it is not there.
-fn created(out: &Path) -> Result<PathBuf, TrainError> {
-    if out.is_file() {
-        let (path, problem) = (out.display().to_string(), "there is a file of that name".to_owned());
-        return Err(TrainError::File {
-            doing: "create",
-            path,
-            problem,
-            next: "; choose another place with --out".into(),
-        });
-    }
-    fs::create_dir_all(out).map_err(|error| TrainError::file("create", out, &error))?;
-    Ok(out.to_owned())
-}
-
-/// The first `runs/<stem>-<n>` that does not exist yet, created.
-fn next_free(stem: &str) -> Result<PathBuf, TrainError> {
-    created(Path::new("runs"))?;
-    let mut n = 1;
-    loop {
-        let out = Path::new("runs").join(format!("{stem}-{n}"));
-        match fs::create_dir(&out) {
-            Ok(()) => return Ok(out),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => n += 1,
-            Err(error) => return Err(TrainError::file("create", &out, &error)),
-        }
-    }
 }

@@ -46,10 +46,21 @@ impl Weights {
     pub fn joined(&self, memory: &Memory) -> Vec<(String, Vec<usize>, Vec<f32>)> {
         let stored = |leaf: &str| self.tensors.iter().find(|(name, _)| name == leaf).map(|(_, v)| v.as_slice());
         let joined = |name: String| memory.joined(&name, stored).map(|(shape, values)| (name, shape, values));
-        let parameters = memory.parameters();
-        let kept = memory.leaves().filter(|(_, leaf)| leaf.kind == LeafKind::State).map(|(name, _)| name.to_owned());
-        let kept = kept.filter(|name| stored(name).is_some());
-        parameters.into_iter().chain(kept).filter_map(joined).collect()
+        self.names(memory).into_iter().filter_map(joined).collect()
+    }
+
+    /// The names of [`Weights::joined`].
+    pub fn names(&self, memory: &Memory) -> Vec<String> {
+        let stored = |leaf: &str| self.tensors.iter().any(|(name, _)| name == leaf);
+        let kept = memory.leaves().filter(|(name, leaf)| leaf.kind == LeafKind::State && stored(name));
+        memory.parameters().into_iter().chain(kept.map(|(name, _)| name.to_owned())).collect()
+    }
+
+    /// Whether the memory holds the same bits.
+    pub fn equals(&self, memory: &Memory) -> bool {
+        let bits =
+            |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
+        self.tensors.iter().all(|(name, values)| memory.get(name).is_some_and(|own| bits(own, values)))
     }
 
     /// The inverse; `None` where a name or a size is not what `memory` knows.

@@ -245,3 +245,45 @@ fn damaged_checkpoints_are_refused_in_words() {
     fs::remove_file(&path).unwrap();
     assert!(resume().contains("holds no checkpoint to resume"));
 }
+
+/// Bits all over the file: its length, its header, its numbers.
+#[test]
+fn a_flipped_bit_anywhere_in_a_checkpoint_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+    let training = Training::new(wishes(folder.path())).unwrap();
+    training.run(&options, &mut Silent, &AtomicBool::new(true)).unwrap();
+    let path = out.join("checkpoint.safetensors");
+    let whole = fs::read(&path).unwrap();
+    let places = (0..whole.len()).step_by(whole.len() / 150).chain([whole.len() - 1]);
+    for at in places {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&path, &bytes).unwrap();
+        let message = Training::resume(&out, None).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(["damaged", "not a citius checkpoint"].iter().any(|w| message.contains(w)), "byte {at}: {message:?}");
+    }
+    fs::write(&path, &whole).unwrap();
+    Training::resume(&out, None).unwrap();
+}
+
+#[test]
+fn a_run_is_not_replaced_unless_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let training = Training::new(wishes(folder.path())).unwrap();
+    let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
+    training.run(&options, &mut Silent, &AtomicBool::new(true)).unwrap();
+    let before = fs::read(out.join("checkpoint.safetensors")).unwrap();
+    let again = |force: bool| {
+        let options = RunOptions { force, ..options.clone() };
+        training.run(&options, &mut Silent, &AtomicBool::new(false)).map_err(|e| e.to_string())
+    };
+    let message = again(false).unwrap_err();
+    assert!(["unfinished", "epoch 0 of 8", "--resume", "--force"].iter().all(|w| message.contains(w)), "{message}");
+    assert!(fs::read(out.join("checkpoint.safetensors")).unwrap() == before);
+    again(true).unwrap();
+    let message = again(false).unwrap_err();
+    assert!(!message.contains("unfinished") && message.contains("--force"), "{message}");
+}

@@ -15,7 +15,7 @@ mod variation;
 
 use std::path::Path;
 
-use citius_data::{Dataset, Features, Found, Preparation, Sampling, Target, Task, memory};
+use citius_data::{Checksum, Dataset, Features, Found, Preparation, Sampling, Target, Task, memory};
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
@@ -222,24 +222,22 @@ impl Problem {
 
     /// A number that is different for different data: guards a resumed run.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = Fnv::default();
+        let mut hash = Checksum::default();
         let form = self.train.form();
         hash.add(format!("{form:?}").as_bytes());
         for set in [self.train.resident(), self.validation.as_ref(), self.test.as_ref()].into_iter().flatten() {
             hash.add(&(set.rows as u64).to_le_bytes());
             match &set.features {
-                Features::F32 { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
+                Features::F32 { data, .. } => hash.add_numbers(data),
                 Features::U8 { data, .. } => hash.add(data),
-                Features::I32 { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
+                Features::I32 { data, .. } => hash.add_numbers(data),
             }
             match &set.target {
-                Target::Values { data, .. } => data.iter().for_each(|v| hash.add(&v.to_le_bytes())),
-                Target::Classes { data, .. } | Target::Sequence { data, .. } => {
-                    data.iter().for_each(|v| hash.add(&v.to_le_bytes()))
-                }
+                Target::Values { data, .. } => hash.add_numbers(data),
+                Target::Classes { data, .. } | Target::Sequence { data, .. } => hash.add_numbers(data),
             }
         }
-        hash.0
+        hash.value()
     }
 
     /// Training and validation rows together, where they are in memory.
@@ -309,21 +307,4 @@ pub fn count(n: usize) -> String {
         out.push(c);
     }
     out
-}
-
-/// FNV-1a, 64 bits.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Fnv(0xCBF2_9CE4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ *byte as u64).wrapping_mul(0x100_0000_01B3);
-        }
-    }
 }
