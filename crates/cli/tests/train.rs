@@ -224,9 +224,9 @@ fn interrupted_and_resumed() {
 fn a_reader_that_has_seen_enough() {
     let folder = Folder::new();
     folder.write("houses.csv", houses());
-    folder.works("train houses.csv --epochs 2 --out m");
+    folder.works("train houses.csv --epochs 2 --out m --force");
     folder.write("many.csv", table(20_000, |_, _, _| "1".into()));
-    for words in ["predict m many.csv", "train houses.csv --epochs 2 --out m", "plan houses.csv"] {
+    for words in ["predict m many.csv", "train houses.csv --epochs 2 --out m --force", "plan houses.csv"] {
         let mut child = folder.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let done = ran(child.wait_with_output().unwrap());

@@ -129,7 +129,7 @@ fn cifar_is_varied_by_itself_and_goes_on_in_pieces() {
     let usual = vec![Vary::Shift { pixels: 4 }, Vary::MirrorX { probability: 0.5 }];
     assert_eq!(training.settings.augment, usual);
     let run = |training: &Training, name: &str, stop: bool| -> Report {
-        let options = RunOptions { out: Some(folder.path().join(name)), ..RunOptions::default() };
+        let options = RunOptions { out: Some(folder.path().join(name)), force: true, ..RunOptions::default() };
         training.run(&options, &mut Silent, &AtomicBool::new(stop)).unwrap()
     };
     let whole = run(&training, "whole", false);
@@ -158,7 +158,7 @@ fn what_the_step_cannot_do_a_loader_does() {
     // in another order: what paints over comes last
     let loaded = Training::new(asked(turned)).unwrap();
     assert!(loaded.settings.augment.is_empty() && loaded.problem.train.resident().is_none());
-    let options = RunOptions { out: Some(folder.path().join("o")), ..RunOptions::default() };
+    let options = RunOptions { out: Some(folder.path().join("o")), force: true, ..RunOptions::default() };
     let report = loaded.run(&options, &mut Silent, &AtomicBool::new(false)).unwrap();
     assert!(report.test.accuracy.is_some() && report.ending == Ending::Completed);
     let mix = serde_json::from_str(r#"{"name": "mixup", "alpha": 0.1}"#).unwrap();

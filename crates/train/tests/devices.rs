@@ -109,7 +109,7 @@ fn run(training: &Training, out: &Path, device: Device) -> Report {
 
 /// Stops after the epoch, or at once.
 fn run_until(training: &Training, out: &Path, device: Option<Device>, at_once: bool, epoch: Option<usize>) -> Report {
-    let options = RunOptions { out: Some(out.to_owned()), device, ..RunOptions::default() };
+    let options = RunOptions { out: Some(out.to_owned()), force: true, device, ..RunOptions::default() };
     let stop = AtomicBool::new(at_once);
     let mut listener = |event: &Event| {
         if let Event::EpochEnded { epoch: ended, .. } = event {

@@ -71,7 +71,7 @@ fn training(train: Material) -> Training {
 }
 
 fn run(training: &Training, out: &Path, listener: &mut dyn Listener, stop: &AtomicBool) -> Report {
-    let options = RunOptions { out: Some(out.to_owned()), ..RunOptions::default() };
+    let options = RunOptions { out: Some(out.to_owned()), force: true, ..RunOptions::default() };
     training.run(&options, listener, stop).unwrap()
 }
 
@@ -117,7 +117,7 @@ fn a_run_from_a_stream_goes_on_exactly_where_it_was_interrupted() {
 #[test]
 fn an_error_while_loading_ends_the_run_with_its_reason() {
     let out = tempfile::tempdir().unwrap();
-    let options = RunOptions { out: Some(out.path().to_owned()), ..RunOptions::default() };
+    let options = RunOptions { out: Some(out.path().to_owned()), force: true, ..RunOptions::default() };
     let training = training(loaded(stream(5000), None));
     let error = training.run(&options, &mut Silent, &AtomicBool::new(false)).unwrap_err();
     assert!(error.to_string().contains("row 4000 is broken"), "{error}");

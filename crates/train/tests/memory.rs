@@ -52,6 +52,7 @@ fn wishes(folder: &Path) -> Wishes {
 fn run(wishes: Wishes, out: &Path, threads: usize) -> Result<(Report, String), String> {
     let options = RunOptions {
         out: Some(out.to_owned()),
+        force: true,
         cpu: Options { threads, ..Options::default() },
         ..RunOptions::default()
     };

@@ -48,7 +48,7 @@ fn wishes(source: PathBuf) -> Wishes {
 }
 
 fn run(training: &Training, out: &Path, stop: bool) -> Report {
-    let options = RunOptions { out: Some(out.to_owned()), ..RunOptions::default() };
+    let options = RunOptions { out: Some(out.to_owned()), force: true, ..RunOptions::default() };
     training.run(&options, &mut Silent, &AtomicBool::new(stop)).unwrap()
 }
 
