@@ -26,7 +26,8 @@ unsafe impl Sync for Aligned {}
 
 impl Aligned {
     pub fn new(bytes: usize) -> Aligned {
-        Aligned::try_new(bytes).unwrap_or_else(|| handle_alloc_error(Layout::new::<[u8; 64]>()))
+        let layout = || Layout::from_size_align(bytes.max(1), 1).unwrap_or(Layout::new::<[u8; 64]>());
+        Aligned::try_new(bytes).unwrap_or_else(|| handle_alloc_error(layout()))
     }
 
     /// `None` when there is no such memory.
