@@ -37,7 +37,8 @@ struct DataArgs {
     /// regression, binary or classes [default: from the target]
     #[arg(long)]
     task: Option<String>,
-    /// File of 0-based row numbers to train on, one per line
+    /// File of 0-based row numbers to train on, one per line; rows are numbered as the source holds
+    /// them, those of MNIST and CIFAR training files first
     #[arg(long, value_name = "F")]
     train_rows: Option<PathBuf>,
     /// File of 0-based row numbers to test on

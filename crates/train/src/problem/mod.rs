@@ -2,6 +2,7 @@
 
 mod altered;
 mod asked;
+mod given;
 mod images;
 mod packed;
 mod packed_rows;
@@ -194,7 +195,9 @@ impl Problem {
 
     fn as_found(wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         expect_pictures(wishes)?;
-        let Some(path) = &*wishes.source else { return Problem::digits(60_000, 10_000)?.varied(wishes) };
+        let Some(path) = &*wishes.source else {
+            return Problem::digits(60_000, 10_000)?.divided(wishes)?.varied(wishes);
+        };
         match *wishes.kind {
             Some(SourceKind::Pictures) => return Problem::pictures(path, wishes),
             Some(SourceKind::Text) => return Problem::text(path, wishes),
@@ -207,8 +210,8 @@ impl Problem {
         match (Found::at(path)?, series) {
             // characters are characters, whatever else they may mean
             (Found::Tables(paths), _) if reads && paths.len() == 1 => Problem::text(&paths[0], wishes),
-            (Found::Mnist(path), _) => Problem::mnist(&path)?.varied(wishes),
-            (Found::Cifar(path), _) => Problem::cifar(&path)?.varied(wishes),
+            (Found::Mnist(path), _) => Problem::mnist(&path)?.divided(wishes)?.varied(wishes),
+            (Found::Cifar(path), _) => Problem::cifar(&path)?.divided(wishes)?.varied(wishes),
             (Found::Pictures(path), _) => Problem::pictures(&path, wishes),
             (Found::Packed(path), _) => Problem::packed(&path, wishes),
             (Found::Text(path), _) => Problem::text(&path, wishes),

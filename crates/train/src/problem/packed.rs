@@ -9,6 +9,7 @@ use citius_data::{
 };
 use serde::de::DeserializeOwned;
 
+use super::given::{divide, refuse_row_files};
 use super::rows::{Parts, RowsFrom, RowsInput};
 use super::{Input, Problem, count, stem};
 use crate::config::TrackedWishes;
@@ -26,6 +27,7 @@ impl Problem {
         let meta = file.metadata();
         let preparation = preparation(&file)?;
         let from: RowsFrom = note(&file, FROM_NOTE)?.unwrap_or(RowsFrom::Packed);
+        expect_packed(&file, preparation.as_ref(), &from, wishes)?;
         let target_scale = match &from {
             RowsFrom::Series { scale, .. } if scale.targets.len() == 1 => {
                 (scale.targets[0].mean, scale.targets[0].deviation)
@@ -48,10 +50,11 @@ impl Problem {
             true => Problem::stream(Arc::new(file), input, stem(path), choices, wishes)?,
             false => {
                 let source: Arc<dyn Source> = Arc::new(file.load(u64::MAX)?);
-                let splits = split(source.rows(), &input.from, wishes)?;
+                let (splits, why_rows) = split(source.rows(), &input.from, wishes)?;
                 let (name, stem) = (file.name().to_owned(), stem(path));
                 let (train, judged) = (source.clone(), source);
-                let parts = Parts { name, stem, input, train, judged, constant: true, mix: None, splits, choices };
+                let (constant, mix) = (true, None);
+                let parts = Parts { name, stem, input, train, judged, constant, mix, splits, why_rows, choices };
                 Problem::of_parts(parts, super::loading(wishes), super::room(wishes))?
             }
         };
@@ -60,6 +63,64 @@ impl Problem {
             problem.input = Input::Table { preparation: Box::new(preparation) };
         }
         Ok(problem)
+    }
+}
+
+/// What was decided when the file was packed stays: target and task may be named, not changed.
+fn expect_packed(
+    file: &PackedFile,
+    preparation: Option<&Preparation>,
+    from: &RowsFrom,
+    wishes: &TrackedWishes<'_>,
+) -> Result<(), TrainError> {
+    let refuse = |what: String| {
+        let name = file.name();
+        Err(TrainError::Setting(format!("{what}; pack the source of {name} again with what you want, or leave it out")))
+    };
+    let targets: Vec<&str> = match (preparation, from) {
+        (Some(preparation), _) => vec![preparation.target_name()],
+        (None, RowsFrom::Series { scale, .. }) => scale.targets.iter().map(|target| target.name.as_str()).collect(),
+        (None, _) => vec![schema::TARGET],
+    };
+    if let Some(asked) = &*wishes.target
+        && targets != [asked.as_str()]
+    {
+        return refuse(format!("--target {asked}: the packed file predicts {:?}", targets.join(", ")));
+    }
+    if let Some(asked) = &*wishes.task {
+        let asked = asked.parse::<Task>().map_err(TrainError::Setting)?;
+        let classes = file.metadata().schema.field(schema::TARGET).is_some_and(|y| !y.labels.is_empty());
+        let packed = match preparation {
+            Some(preparation) => preparation.task(),
+            None if classes => Task::Classes,
+            None => Task::Regression,
+        };
+        if asked != packed {
+            return refuse(format!("--task {}: the packed file is one of {}", name_of(asked), name_of(packed)));
+        }
+    }
+    let decided = [
+        ("--missing", wishes.missing.is_some()),
+        ("--text", wishes.text.is_some()),
+        ("--header", wishes.header.is_some()),
+        ("--delimiter", wishes.delimiter.is_some()),
+        ("--window", wishes.window.is_some()),
+        ("--horizon", wishes.horizon.is_some()),
+        ("--stride", wishes.stride.is_some()),
+        ("--size", wishes.size.is_some()),
+        ("prepare", wishes.prepare.is_some()),
+    ];
+    match decided.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => refuse(format!("{flag}: the rows of a packed file are finished")),
+        None => Ok(()),
+    }
+}
+
+fn name_of(task: Task) -> &'static str {
+    match task {
+        Task::Regression => "regression",
+        Task::Binary => "binary",
+        Task::Classes => "classes",
     }
 }
 
@@ -94,14 +155,13 @@ fn broken(file: &PackedFile, problem: &str) -> TrainError {
 }
 
 /// At random; windows over a series in their order, as neighbours share nearly all they show.
-fn split(rows: u32, from: &RowsFrom, wishes: &TrackedWishes<'_>) -> Result<Splits, TrainError> {
+fn split(rows: u32, from: &RowsFrom, wishes: &TrackedWishes<'_>) -> Result<(Splits, Option<&'static str>), TrainError> {
+    if matches!(from, RowsFrom::Series { .. } | RowsFrom::Text { .. } | RowsFrom::Tokens { .. }) {
+        let why = "the rows of this packed file are windows that overlap; use --validation and --test";
+        refuse_row_files(wishes, why)?;
+    }
     let RowsFrom::Series { length, stride, horizon, .. } = from else {
-        let share = SplitOptions {
-            validation: wishes.validation.unwrap_or(0.1),
-            test: wishes.test.unwrap_or(0.1),
-            seed: wishes.seed.unwrap_or(0),
-        };
-        return Ok(Splits::random(&(0..rows).collect::<Vec<u32>>(), share)?);
+        return divide(rows, None, SplitOptions { validation: 0.1, test: 0.1, seed: 0 }, wishes);
     };
     let after = |share: f64, end: u32| end - (end as f64 * share.clamp(0.0, 1.0)) as u32;
     let test = after(wishes.test.unwrap_or(0.2), rows);
@@ -111,9 +171,10 @@ fn split(rows: u32, from: &RowsFrom, wishes: &TrackedWishes<'_>) -> Result<Split
     let gap = u32::try_from(shared).unwrap_or(u32::MAX);
     let before = |start: u32, end: u32| start..end.saturating_sub(gap).max(start);
     let kept = |start: u32, end: u32| if end < rows { before(start, end) } else { start..end };
-    Ok(Splits {
+    let splits = Splits {
         train: kept(0, validation).collect(),
         validation: kept(validation, test).collect(),
         test: (test..rows).collect(),
-    })
+    };
+    Ok((splits, None))
 }

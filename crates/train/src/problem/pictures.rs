@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use citius_data::SplitOptions;
 use citius_data::picture::transform::{Resize, Size};
 use citius_data::picture::{Channels, Output, PictureSource, Pipeline, Transform};
-use citius_data::{SplitOptions, Splits};
 
+use super::given::divide;
 use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
 use super::{Problem, count, expect_classes, stem};
 use crate::config::TrackedWishes;
@@ -24,13 +25,8 @@ impl Problem {
         let (name, labels) = (pictures.name().to_owned(), pictures.labels().to_vec());
         expect_classes(&name, "class", &labels, "add pictures of another class, a folder for each")?;
         let classes: Vec<u32> = (0..pictures.len()).map(|i| pictures.label(i) as u32).collect();
-        let rows: Vec<u32> = (0..pictures.len() as u32).collect();
-        let share = SplitOptions {
-            validation: wishes.validation.unwrap_or(0.1),
-            test: wishes.test.unwrap_or(0.1),
-            seed: wishes.seed.unwrap_or(0),
-        };
-        let splits = Splits::stratified(&rows, &classes, share)?;
+        let usual = SplitOptions { validation: 0.1, test: 0.1, seed: 0 };
+        let (splits, why_rows) = divide(classes.len() as u32, Some(&classes), usual, wishes)?;
 
         let side = wishes.size.unwrap_or(SIDE);
         let resize = || Transform::Resize(Resize { size: Size::Both([side, side]) });
@@ -42,7 +38,7 @@ impl Problem {
         let bytes = (1.0 / (255.0 * std), -mean / std);
 
         let mut choices = vec![
-            Choice::new("data", format!("{name}: {} pictures of {} classes", count(rows.len()), labels.len()), ""),
+            Choice::new("data", format!("{name}: {} pictures of {} classes", count(classes.len()), labels.len()), ""),
             Choice::new("task", format!("{} classes", labels.len()), ""),
             Choice::new(
                 "inputs",
@@ -83,6 +79,7 @@ impl Problem {
             constant,
             mix: *wishes.mix,
             splits,
+            why_rows,
             choices,
         };
         let mut problem = Problem::of_parts(parts, super::loading(wishes), super::room(wishes))?;

@@ -165,6 +165,8 @@ pub(super) struct Parts {
     /// How training rows are mixed with each other.
     pub mix: Option<Mix>,
     pub splits: Splits,
+    /// Why rows were divided so, where files name them.
+    pub why_rows: Option<&'static str>,
     pub choices: Vec<Choice>,
 }
 
@@ -192,6 +194,7 @@ impl Problem {
             constant: false,
             mix: None,
             splits,
+            why_rows: None,
             choices,
         };
         Problem::of_parts(parts, loading, 0)
@@ -199,7 +202,7 @@ impl Problem {
 
     /// Training rows in memory where they are the same in every epoch and take at most `room` bytes; else loaded.
     pub(super) fn of_parts(parts: Parts, loading: LoadingOptions, room: u64) -> Result<Problem, TrainError> {
-        let Parts { name, stem, input, train, judged, constant, mix, splits, mut choices } = parts;
+        let Parts { name, stem, input, train, judged, constant, mix, splits, why_rows, mut choices } = parts;
         let some = |rows: &[u32]| match rows.is_empty() {
             true => Ok(None),
             false => input.dataset(judged.as_ref(), rows).map(Some),
@@ -223,7 +226,8 @@ impl Problem {
         let counts = [splits.train.len(), splits.validation.len(), splits.test.len()].map(count);
         let how = if resident { "in memory" } else { "loaded as they are needed" };
         let sets = format!("{} train, {} validation, {} test", counts[0], counts[1], counts[2]);
-        choices.push(Choice::new("rows", sets, how));
+        let why = why_rows.map_or_else(|| how.to_owned(), |why| format!("{why}; {how}"));
+        choices.push(Choice::new("rows", sets, why));
         Ok(Problem {
             name,
             stem,

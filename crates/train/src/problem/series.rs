@@ -7,6 +7,7 @@ use citius_data::source::{ColumnScale, SeriesOptions, SeriesScale, SeriesWindows
 use citius_data::{Features, Scale, Source, Table, Target};
 use citius_nn::Network;
 
+use super::given::refuse_row_files;
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
 use super::{Problem, count, read_options, stem};
 use crate::config::TrackedWishes;
@@ -18,6 +19,9 @@ const PARTS: usize = 20;
 
 impl Problem {
     pub(super) fn series(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
+        let why = "the rows of a series are divided by their order in time, and its windows overlap; \
+                   use --validation and --test, shares of the latest rows";
+        refuse_row_files(wishes, why)?;
         let table = Table::read(path, &read_options(wishes)?)?;
         let (stride, horizon) = (wishes.stride.unwrap_or(1), wishes.horizon.unwrap_or(1));
         let length = wishes.window.unwrap_or(LENGTH.min(table.rows / PARTS).max(1));
@@ -87,6 +91,7 @@ impl Problem {
             constant: true,
             mix: None,
             splits,
+            why_rows: None,
             choices,
         };
         Problem::of_parts(parts, super::loading(wishes), super::room(wishes))

@@ -7,6 +7,7 @@ use citius_data::source::Encoded;
 use citius_data::table::open_blocks;
 use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 
+use super::given::refuse_row_files;
 use super::rows::{RowsInput, SomeBlocks};
 use super::table::without_target;
 use super::{Input, Problem, count, read_options, stem};
@@ -67,6 +68,12 @@ impl Problem {
         mut choices: Vec<Choice>,
         wishes: &TrackedWishes<'_>,
     ) -> Result<Problem, TrainError> {
+        let why = format!(
+            "{} is larger than the memory for data and is read in whole blocks, out of which no single rows are taken; \
+             give it more --memory, or use --validation and --test",
+            stream.name()
+        );
+        refuse_row_files(wishes, &why)?;
         let count_of = stream.blocks().len().saturating_sub(1);
         let rows = stream.blocks().last().copied().unwrap_or(0);
         if count_of < 3 {

@@ -9,6 +9,7 @@ use citius_data::source::{Predict, Text, TextWindows, Unit};
 use citius_data::{Dataset, Source, Splits};
 use citius_nn::Network;
 
+use super::given::refuse_row_files;
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
 use super::{Input, Problem, count, expect_classes, stem};
 use crate::config::TrackedWishes;
@@ -24,6 +25,8 @@ pub(crate) const BATCH: usize = 64;
 
 impl Problem {
     pub(super) fn text(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
+        let why = "a text has no rows; use --validation and --test, shares of its end";
+        refuse_row_files(wishes, why)?;
         let text = Arc::new(Text::open(path, Unit::Chars)?);
         expect_classes(text.name(), "character", &text.vocabulary().labels(), "give a text of several")?;
         match &*wishes.model {
@@ -128,6 +131,7 @@ impl Problem {
             constant: true,
             mix: None,
             splits,
+            why_rows: None,
             choices,
         };
         Problem::of_parts(parts, super::loading(wishes), super::room(wishes))
