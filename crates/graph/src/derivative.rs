@@ -1,5 +1,7 @@
 //! Derivative: graph → graph. One walk from the loss to the leaves; each op's rule lives in the op's file.
 
+use std::collections::HashSet;
+
 use crate::again::Replays;
 use crate::graph::{Graph, NodeId, Phase};
 use crate::ops::{self, Op, Vjp};
@@ -17,13 +19,14 @@ impl Graph {
         let _phase = self.phase(Phase::Backward);
         let last = loss.id();
         let wanted: Vec<NodeId> = of.iter().map(|t| t.id()).collect();
+        let is_wanted: HashSet<NodeId> = wanted.iter().copied().collect();
         let nodes = self.nodes();
         let mut replays = Replays::new(self);
         // needed[n]: a wanted tensor is reached from n
         let mut needed = vec![false; last + 1];
         for id in 0..=last {
             let through = !matches!(nodes[id].op, Op::Detach) && nodes[id].inputs.iter().any(|&i| needed[i]);
-            needed[id] = wanted.contains(&id) || (through && nodes[id].dtype == DType::F32);
+            needed[id] = is_wanted.contains(&id) || (through && nodes[id].dtype == DType::F32);
         }
         let mut gradient: Vec<Option<Tensor>> = vec![None; last + 1];
         gradient[last] = needed[last].then(|| self.full(1.0, loss.shape().dims()));

@@ -21,6 +21,11 @@ pub enum CompileError {
 
 /// Compiles a traced graph: a straight list of passes.
 pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
+    compile_counted(graph).map(|(plan, _)| plan)
+}
+
+/// The plan, and how many kernels and buffers were looked at to make it: a measure of the work that no machine's speed is in.
+pub fn compile_counted(graph: &Graph) -> Result<(Plan, u64), CompileError> {
     graph.check()?;
     graph.verify().map_err(CompileError::Internal)?;
     let mut draft = Draft::new(graph);
@@ -36,6 +41,8 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
     materialise::absorb_gathers(&mut draft);
     materialise::check_stored(&draft).map_err(CompileError::Unsupported)?;
     let mut stored = draft.stored.clone();
+    // stuck folds mended at once: one may free others, yet thousands must not take thousands of rounds
+    let mut at_once = 1;
     loop {
         draft.stored = stored.clone();
         fuse::form_kernels(&mut draft);
@@ -45,44 +52,65 @@ pub fn compile(graph: &Graph) -> Result<Plan, CompileError> {
         fuse::merge_loops(&mut draft, Join::Any);
         fuse::drop_unread(&mut draft);
         let waves = order::order_waves(&mut draft).map_err(CompileError::Internal)?;
-        let plan = assemble(&mut draft, &waves);
-        match plan {
+        match assemble(&mut draft, &waves, at_once) {
             Ok(mut plan) => {
                 let kept: Vec<BufferId> = plan.outputs.iter().map(|o| o.1).collect();
                 plan.scratch_bytes = place::place_buffers(&mut plan.buffers, &plan.calls, &kept);
                 verify::verify(&plan).map_err(CompileError::Internal)?;
                 (plan.limits, plan.warnings) = (graph.limits(), graph.warnings());
-                return Ok(plan);
+                return Ok((plan, draft.visits.get()));
             }
-            // a reduction whose input does not walk evenly: store that input, fold it by itself, and start over
-            Err(Stuck { value: Some(value), .. }) if draft.apart.insert(value) => {
-                // other axes over stored bytes have them already
-                if !draft.is_recut(value) {
-                    stored.insert(value);
+            Err(stuck) => {
+                // a reduction whose input does not walk evenly: store that input, fold it by itself, and start over
+                for Stuck { value, why } in stuck {
+                    let value = value.filter(|&value| draft.apart.insert(value));
+                    let value = value.ok_or(CompileError::Internal(why))?;
+                    // other axes over stored bytes have them already
+                    if !draft.is_recut(value) {
+                        stored.insert(value);
+                    }
                 }
+                at_once *= 2;
             }
-            Err(stuck) => return Err(CompileError::Internal(stuck.why)),
         }
     }
 }
 
 struct Stuck {
-    value: Option<usize>,
+    value: Option<NodeId>,
     why: String,
 }
 
-/// Pass `lower` over all kernels, and the list of buffers.
-fn assemble(draft: &mut Draft, waves: &[usize]) -> Result<Plan, Stuck> {
+/// Pass `lower` over all kernels, and the list of buffers. `Err`: up to `most` kernels that cannot be lowered as they are.
+fn assemble(draft: &mut Draft, waves: &[usize], most: usize) -> Result<Plan, Vec<Stuck>> {
     let buffers = allocate(draft);
     let mut calls = Vec::new();
+    let mut stuck: Vec<Stuck> = Vec::new();
     for (kernel, &wave) in draft.kernels.iter().zip(waves) {
-        let fold = |r: &&Root| r.fold.is_some() && !draft.apart.contains(&r.value);
-        let value = kernel.roots.iter().find(fold).map(|r| r.value);
-        let work = lower::lower(draft, kernel).map_err(|why| Stuck { value, why })?;
+        let work = match lower::lower(draft, kernel) {
+            Ok(work) => work,
+            Err(why) => {
+                let known =
+                    |value: NodeId| draft.apart.contains(&value) || stuck.iter().any(|s| s.value == Some(value));
+                let fold = |r: &&Root| r.fold.is_some() && !known(r.value);
+                let value = kernel.roots.iter().find(fold).map(|r| r.value);
+                // one that waits for the same value as another may be freed with it
+                if value.is_some() || stuck.is_empty() {
+                    stuck.push(Stuck { value, why });
+                }
+                if stuck.len() == most {
+                    break;
+                }
+                continue;
+            }
+        };
         if !is_empty(&work) {
             let cost = cost(&work, &buffers);
             calls.push(Call { work, wave, cost, label: label(draft, kernel), phase: draft.phase(kernel) });
         }
+    }
+    if !stuck.is_empty() {
+        return Err(stuck);
     }
     calls.sort_by_key(|c| c.wave);
     let outputs = draft.outputs.iter().map(|(name, id)| (name.clone(), draft.buffer_of[&draft.base(*id)])).collect();

@@ -1,5 +1,6 @@
 //! The graph on its way to a plan: what is stored, and which kernel computes what.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use citius_graph::{DType, Graph, Leaf, NodeId, Op, Phase, Reduction, Shape};
@@ -35,6 +36,8 @@ pub struct Draft {
     pub saves_memory: bool,
     /// Where each stored node lives.
     pub buffer_of: HashMap<NodeId, BufferId>,
+    /// Kernels looked at by passes that compare them, a measure of the work done.
+    pub visits: Cell<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -108,12 +111,27 @@ impl Draft {
             kernels: Vec::new(),
             saves_memory: graph.segments() > 0,
             buffer_of: HashMap::new(),
+            visits: Cell::new(0),
         }
     }
 
     pub fn push(&mut self, node: DraftNode) -> NodeId {
         self.nodes.push(node);
         self.nodes.len() - 1
+    }
+
+    pub fn visit_kernels(&self, count: usize) {
+        self.visits.set(self.visits.get() + count as u64);
+    }
+
+    /// Stored nodes that are read under a name after the step.
+    pub fn named(&self) -> HashSet<NodeId> {
+        self.outputs.iter().map(|o| self.base(o.1)).collect()
+    }
+
+    /// Outputs, and the values of updates.
+    pub fn kept(&self) -> HashSet<NodeId> {
+        self.outputs.iter().map(|o| o.1).chain(self.updates.iter().map(|u| u.1)).collect()
     }
 
     /// Live nodes, inputs before users.

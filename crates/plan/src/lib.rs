@@ -8,6 +8,7 @@ mod cost;
 mod draft;
 mod dump;
 mod fuse;
+mod links;
 mod lower;
 mod materialise;
 mod order;
@@ -18,7 +19,7 @@ mod program;
 mod split;
 mod verify;
 
-pub use compile::{CompileError, compile};
+pub use compile::{CompileError, compile, compile_counted};
 pub use cost::Cost;
 pub use plan::{
     ArgMax, Buffer, BufferId, Call, Deep, Fold, FoldKind, Gather, Loop, Matmul, Nest, Operand, Plan, Random,

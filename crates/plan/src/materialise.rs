@@ -1,7 +1,7 @@
 //! Pass `choose_stored`: which nodes get bytes of their own. Everything else is recomputed where it is used, which fuses
 //! element-wise chains without further ado.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use citius_graph::{DType, NodeId, Op, Shape};
 
@@ -96,12 +96,13 @@ pub fn choose_stored(draft: &mut Draft) {
             Op::Broadcast | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } | Op::Windows { .. } => {}
         }
     }
+    let updated: HashSet<NodeId> = draft.updates.iter().map(|u| u.0).collect();
     for i in 0..draft.outputs.len() {
         let id = draft.outputs[i].1;
         contiguous(draft, id);
         // a leaf read under a name shows the value it had during the step, not the one it gets at the end
         let base = draft.base(id);
-        if draft.updates.iter().any(|u| u.0 == base) {
+        if updated.contains(&base) {
             let copy = DraftNode { op: Op::Detach, inputs: vec![id], ..draft.nodes[id].clone() };
             let copy = draft.push(copy);
             draft.stored.insert(copy);
@@ -172,7 +173,7 @@ pub fn choose_stored(draft: &mut Draft) {
 /// stay neighbours.
 pub fn turn_results(draft: &mut Draft) {
     let users = draft.users();
-    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).chain(draft.updates.iter().map(|u| u.1)).collect();
+    let kept = draft.kept();
     for id in draft.order() {
         let Op::Transpose { perm } = &draft.nodes[id].op else { continue };
         let product = draft.nodes[id].inputs[0];
@@ -188,7 +189,7 @@ pub fn turn_results(draft: &mut Draft) {
 /// there it can be the product's epilogue. Who reads it reads the same bytes.
 pub fn recut_maps(draft: &mut Draft) {
     let users = draft.users();
-    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).chain(draft.updates.iter().map(|u| u.1)).collect();
+    let kept = draft.kept();
     // stored values on the longest way to each
     let mut depth = vec![0; draft.nodes.len()];
     for id in draft.order() {
@@ -264,7 +265,7 @@ pub fn check_stored(draft: &Draft) -> Result<(), String> {
 /// Pass `absorb_gathers`: gather → cast → ·scale → +shift, each used once, is one gather that widens as it copies.
 pub fn absorb_gathers(draft: &mut Draft) {
     let users = draft.users();
-    let kept: Vec<NodeId> = draft.outputs.iter().map(|o| o.1).chain(draft.updates.iter().map(|u| u.1)).collect();
+    let kept = draft.kept();
     for gather in draft.order() {
         if !matches!(draft.nodes[gather].op, Op::GatherRows) {
             continue;

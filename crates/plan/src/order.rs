@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::access::Access;
 use crate::draft::{Body, Draft, DraftNode, Kernel, Root};
-use crate::fuse::Links;
+use crate::links::Links;
 use citius_graph::Op;
 
 /// The wave of each kernel. An update that would have to run both before and after another kernel goes to a buffer of its own

@@ -1,6 +1,8 @@
 //! Pass `read_inside_padding`: a value that is stored between zeros need not be stored once more for the products that read it without
 //! them. The gradient of a convolution's result is such a one: the gradient of its input sees it padded, that of its kernel plain.
 
+use std::collections::HashSet;
+
 use citius_graph::{NodeId, Op};
 
 use crate::access;
@@ -10,8 +12,9 @@ use crate::materialise::constant;
 /// Products read the inside of what is joined, where they read its one part that is not a number.
 pub fn read_inside_padding(draft: &mut Draft) {
     let users = draft.users();
+    let kept = draft.kept();
     for joined in draft.order() {
-        let Some((part, at)) = padded(draft, joined) else { continue };
+        let Some((part, at)) = padded(draft, joined, &kept) else { continue };
         let readers: Vec<NodeId> = users[part].iter().copied().filter(|&user| user != joined).collect();
         // whoever else reads it wants it plain, and products may have it so as well
         if readers.is_empty() || !readers.iter().all(|&reader| for_products(draft, &users, reader)) {
@@ -25,20 +28,19 @@ pub fn read_inside_padding(draft: &mut Draft) {
 }
 
 /// The part that is no number, and where it begins.
-fn padded(draft: &Draft, joined: NodeId) -> Option<(NodeId, Vec<usize>)> {
+fn padded(draft: &Draft, joined: NodeId, kept: &HashSet<NodeId>) -> Option<(NodeId, Vec<usize>)> {
     let node = &draft.nodes[joined];
     let Op::Join { at, step } = &node.op else { return None };
     let mut parts = node.inputs.iter().zip(at).filter(|(part, _)| constant(draft, **part).is_none());
     let (part, at) = parts.next().filter(|_| step.iter().all(|step| *step == 1))?;
     // rows that are longer begin where no sixteen bytes do
     let rows = node.shape.dims().last() == draft.nodes[*part].shape.dims().last();
-    (parts.next().is_none() && rows && !has_bytes(draft, *part)).then(|| (*part, at.clone()))
+    (parts.next().is_none() && rows && !has_bytes(draft, *part, kept)).then(|| (*part, at.clone()))
 }
 
 /// Whether it is in memory in any case: nothing would be saved.
-fn has_bytes(draft: &Draft, id: NodeId) -> bool {
-    let kept = draft.outputs.iter().any(|o| o.1 == id) || draft.updates.iter().any(|u| u.1 == id);
-    kept || !matches!(draft.nodes[id].op, Op::Map { .. } | Op::Matmul { .. })
+fn has_bytes(draft: &Draft, id: NodeId, kept: &HashSet<NodeId>) -> bool {
+    kept.contains(&id) || !matches!(draft.nodes[id].op, Op::Map { .. } | Op::Matmul { .. })
 }
 
 /// Whether it is a product, or a view that only products read.
