@@ -4,7 +4,7 @@
 use crate::plan::{Buffer, Call, Storage};
 
 /// Cache line; also the width of the widest vector.
-const ALIGN: usize = 64;
+pub const ALIGN: usize = 64;
 /// Bytes that stay free behind a value of more than [`SHORT`]. A core that walks to its end asks for lines beyond, and would take
 /// them from the core that writes what lies there: where strips lie side by side, an optimiser's pass over one takes a third longer.
 const APART: usize = 1024;
