@@ -183,6 +183,9 @@ fn vit_layers() -> usize {
     4
 }
 
+/// Layers, or stages, that a network may have. Deeper ones than this have not been trained; a file that asks for a million is damaged.
+pub const MOST_LAYERS: usize = 2000;
+
 /// Sides from which a picture is large enough for a stem that leaves pixels out.
 const LARGE_PICTURE: usize = 96;
 
@@ -243,6 +246,7 @@ impl Frame {
 impl Network {
     /// The network for rows `[n,elements]`. `Err` says what does not fit.
     pub fn build(&self, frame: &Frame) -> Result<Box<dyn Module>, String> {
+        self.check_depth(frame)?;
         let mut net = self.body(frame)?;
         // an mlp's layers know `init` themselves, some have their own
         let all = if *self == Network::Mlp { WeightInit::Default } else { frame.init };
@@ -251,6 +255,26 @@ impl Network {
         }
         frame.head.check()?;
         Ok(if frame.head == Head::None { net } else { Box::new(Headed { net, head: frame.head }) })
+    }
+
+    /// Before anything is traced, which takes time and memory for each layer.
+    fn check_depth(&self, frame: &Frame) -> Result<(), String> {
+        let (setting, count) = match self {
+            Network::Mlp if !frame.layers.is_empty() => ("layers", frame.layers.len()),
+            Network::Mlp => ("hidden", frame.hidden.len()),
+            Network::Gru { layers, .. } | Network::Lstm { layers, .. } => ("layers", *layers),
+            Network::Gpt { layers, .. } | Network::Vit { layers, .. } => ("layers", *layers),
+            Network::Vgg { channels } => ("channels", channels.len()),
+            Network::Lenet { .. } | Network::Nlinear | Network::Resnet9 { .. } => return Ok(()),
+            Network::Resnet18 { .. } | Network::Resnet34 { .. } | Network::Resnet50 { .. } => return Ok(()),
+        };
+        match count <= MOST_LAYERS {
+            true => Ok(()),
+            false => Err(format!(
+                "{}: `{setting}` asks for {count} layers, and at most {MOST_LAYERS} can be trained; give fewer",
+                self.name()
+            )),
+        }
     }
 
     fn body(&self, frame: &Frame) -> Result<Box<dyn Module>, String> {
@@ -384,6 +408,26 @@ mod tests {
 
     fn frame(row: RowShape) -> Frame {
         Frame { hidden: vec![16], dropout: 0.1, ..Frame::plain(row, 10) }
+    }
+
+    #[test]
+    fn a_depth_beyond_all_sense_is_refused_before_tracing() {
+        let rows = [RowShape::Series { length: 4, features: 2 }, RowShape::Tokens { length: 4 }];
+        let picture = RowShape::Picture { channels: 1, height: 8, width: 8 };
+        for (network, row) in [
+            (Network::Gru { hidden: 2, layers: 1_000_000_000 }, rows[0]),
+            (Network::Lstm { hidden: 2, layers: usize::MAX }, rows[0]),
+            (Network::Gpt { width: 4, heads: 2, layers: 1_000_000 }, rows[1]),
+            (Network::Vit { patch: 4, width: 4, heads: 2, layers: MOST_LAYERS + 1 }, picture),
+            (Network::Vgg { channels: vec![1; 1_000_000] }, picture),
+        ] {
+            let problem = network.build(&Frame::plain(row, 2)).err().unwrap();
+            assert!(problem.contains("at most 2000") && problem.contains(network.name()), "{problem}");
+        }
+        let flat = Frame::plain(RowShape::Flat { width: 2 }, 1);
+        let deep = |n: usize| Network::Mlp.build(&Frame { hidden: vec![2; n], ..flat.clone() });
+        assert!(deep(1_000_000).err().unwrap().contains("`hidden` asks for 1000000 layers"));
+        assert!(deep(MOST_LAYERS).is_ok());
     }
 
     #[test]
