@@ -103,6 +103,7 @@ impl Executable {
         if options.threads > MOST_THREADS {
             return Err(CpuError::TooManyThreads(options.threads));
         }
+        citius_plan::verify(&plan).map_err(CpuError::Plan)?;
         memory.admit(&plan);
         let isa = options.isa.unwrap_or_else(Isa::detect).min(Isa::detect());
         let goals = Goals { halves: options.halves_from, thirds: options.thirds_from.unwrap_or(LARGE_PRODUCT) };

@@ -93,7 +93,7 @@ impl Memory {
             if *kind == LeafKind::Input || self.leaves.contains_key(name) {
                 continue;
             }
-            let bytes = Arc::new(Aligned::new(buffer.shape.elements() * 4));
+            let bytes = Arc::new(Aligned::new(buffer.shape.elements().saturating_mul(4)));
             let (shape, part) = (buffer.shape.clone(), part.clone());
             let leaf = Leaf { shape: shape.clone(), kind: *kind, seen: seen.clone(), part: part.clone(), bytes };
             self.leaves.insert(name.clone(), leaf);

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 type Job = *const (dyn Fn(usize) + Sync);
 
@@ -147,18 +148,41 @@ impl Barrier {
     }
 }
 
-/// Spins for some microseconds, then gives the core away: other work may hold the thread we wait for.
+/// Spins for some microseconds, then gives the core away: other work may hold the thread we wait for. Where that takes longer than
+/// such work is usually given, it sleeps: a machine with more threads than cores has none to spin on.
 #[derive(Default)]
 struct Spin(u32);
 
+/// What a waiting thread does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pause {
+    Spin,
+    Yield,
+    Sleep(Duration),
+}
+
 impl Spin {
+    const SPINS: u32 = 4000;
+    const YIELDS: u32 = 200;
+    const SHORTEST: Duration = Duration::from_micros(50);
+    const LONGEST: Duration = Duration::from_millis(1);
+
     #[inline]
     fn wait(&mut self) {
-        self.0 += 1;
-        if self.0 < 4000 {
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
+        match self.next() {
+            Pause::Spin => std::hint::spin_loop(),
+            Pause::Yield => std::thread::yield_now(),
+            Pause::Sleep(time) => std::thread::sleep(time),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Pause {
+        self.0 = self.0.saturating_add(1);
+        match self.0 {
+            n if n < Spin::SPINS => Pause::Spin,
+            n if n < Spin::SPINS + Spin::YIELDS => Pause::Yield,
+            n => Pause::Sleep((Spin::SHORTEST * (n - Spin::SPINS - Spin::YIELDS + 1).min(100)).min(Spin::LONGEST)),
         }
     }
 }
@@ -192,5 +216,27 @@ impl Drop for FlushSubnormals {
         unsafe {
             std::arch::asm!("ldmxcsr [{}]", in(reg) &self.0, options(nostack));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_long_spins_then_yields_then_sleeps() {
+        let mut spin = Spin::default();
+        let pauses: Vec<Pause> = (0..5000).map(|_| spin.next()).collect();
+        let count = |kind: &dyn Fn(&Pause) -> bool| pauses.iter().filter(|p| kind(p)).count() as u32;
+        assert_eq!(count(&|p| *p == Pause::Spin), Spin::SPINS - 1);
+        assert_eq!(count(&|p| *p == Pause::Yield), Spin::YIELDS);
+        assert!(pauses.is_sorted_by_key(|p| match p {
+            Pause::Spin => Duration::ZERO,
+            Pause::Yield => Duration::from_nanos(1),
+            Pause::Sleep(time) => *time,
+        }));
+        assert_eq!(pauses.last(), Some(&Pause::Sleep(Spin::LONGEST)));
+        // for days, without an overflow
+        assert_eq!(Spin(u32::MAX).next(), Pause::Sleep(Spin::LONGEST));
     }
 }
