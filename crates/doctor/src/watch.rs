@@ -4,7 +4,7 @@
 use std::panic::resume_unwind;
 use std::thread::{Scope, ScopedJoinHandle};
 
-use citius_train::{Event, Problem, Settings, Training, Wishes};
+use citius_train::{Details, Event, Problem, Settings, Training, Wishes};
 
 use crate::examine::{Examination, Options, examine, glance};
 use crate::finding::Severity;
@@ -46,7 +46,9 @@ impl Seen {
                 f.fix.as_ref().filter(|fix| !fix.changes.is_empty()).map_or(String::new(), |fix| format!("; {fix}"));
             Event::Finding { cause: f.cause.to_owned(), message: format!("{}{fix}", f.what) }
         };
-        let mean = settings.details == Default::default();
+        // learned vectors change the network, not what a constant answer costs
+        let details = Details { embeddings: Vec::new(), ..settings.details.clone() };
+        let mean = details == Details::default();
         let constant = problem.train.resident().filter(|_| mean).and_then(|t| constant_loss(&settings.loss, &t.target));
         Seen { findings: serious.map(said).collect(), constant }
     }

@@ -218,6 +218,10 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
             init: wishes.init.unwrap_or_default(),
             inits: wishes.inits.iter().flat_map(|i| &i.0).map(|(name, init)| (name.clone(), init.0)).collect(),
             head: wishes.head.unwrap_or_default(),
+            embeddings: match &problem.input {
+                Input::Table { preparation } => preparation.embeddings(),
+                Input::Images { .. } | Input::Rows(_) => Vec::new(),
+            },
             reduction: wishes.reduction.unwrap_or_default(),
             broadcast: wishes.broadcast.unwrap_or(false),
             misfit: wishes.misfit.unwrap_or(false),
@@ -237,7 +241,7 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
     let (transfer, transferred) = Transfer::choose(wishes, &settings, &form)?;
     settings.transfer = transfer;
     let described = match settings.network {
-        Network::Mlp if settings.details.layers.is_empty() => {
+        Network::Mlp if settings.details.is_plain_mlp() => {
             let sizes: Vec<String> = settings.sizes(form.width, form.outputs()).iter().map(usize::to_string).collect();
             let drop = if settings.dropout > 0.0 { format!(", dropout {}", settings.dropout) } else { String::new() };
             format!("{} {}{drop}", sizes.join("-"), settings.activation)

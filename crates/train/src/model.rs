@@ -79,7 +79,7 @@ pub(crate) fn save(
         version: VERSION,
         citius: env!("CARGO_PKG_VERSION").into(),
         architecture: match &settings.network {
-            Network::Mlp if settings.details.layers.is_empty() && settings.details.head == Head::None => {
+            Network::Mlp if settings.details.is_plain_mlp() && settings.details.head == Head::None => {
                 Architecture::Mlp {
                     sizes: settings.sizes(problem.train.width(), problem.train.outputs()),
                     activation: settings.activation,

@@ -77,6 +77,9 @@ pub struct Details {
     pub inits: Vec<(String, WeightInit)>,
     #[serde(skip_serializing_if = "is_default")]
     pub head: Head,
+    /// Inputs that are codes of categories with learned vectors, and how many codes each has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub embeddings: Vec<(usize, usize)>,
     #[serde(skip_serializing_if = "is_default")]
     pub reduction: Reduction,
     /// Each prediction is taken against all targets of the batch.
@@ -101,6 +104,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Details {
+    /// Whether an mlp is a list of sizes and nothing more.
+    pub(crate) fn is_plain_mlp(&self) -> bool {
+        self.layers.is_empty() && self.embeddings.is_empty()
+    }
+
     /// Whether some gradient is cut on purpose.
     pub fn cuts(&self) -> bool {
         !self.detach.is_empty() || self.layers.iter().any(|layer| layer.detach)
@@ -135,6 +143,7 @@ impl Settings {
             init: self.details.init,
             inits: self.details.inits.clone(),
             head: self.details.head,
+            embeddings: self.details.embeddings.clone(),
             whole: matches!(device, Device::Cuda(_)),
         };
         let network = self.network.build(&frame).map_err(TrainError::Setting)?;
@@ -254,7 +263,7 @@ impl Settings {
     pub fn parameters(&self, data: &Form) -> u128 {
         let sizes = self.sizes(data.width, data.outputs());
         match self.model_for(Device::Cpu, data.width, data.outputs()) {
-            Ok(model) if self.network != Network::Mlp || !self.details.layers.is_empty() => {
+            Ok(model) if self.network != Network::Mlp || !self.details.is_plain_mlp() => {
                 weights_of(model.as_ref(), self.row_of(data.width))
             }
             _ => sizes.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum(),

@@ -35,7 +35,7 @@ pub enum Categorical {
     Ordinal,
     /// As many inputs as said, each shared by the labels that fall there.
     Hash(u32),
-    /// One input, an index for [`super::Preparation::embeddings`].
+    /// A learned vector per label: one input, an index for [`super::Preparation::embeddings`].
     Embedding,
 }
 

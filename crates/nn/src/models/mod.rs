@@ -1,5 +1,6 @@
 //! Whole networks, one file each.
 
+mod embedded;
 mod forecaster;
 mod gpt;
 mod head;

@@ -3,6 +3,7 @@ use std::fmt;
 use citius_graph::{DType, Graph, Tensor};
 use serde::{Deserialize, Serialize};
 
+use super::embedded::Embedded;
 use super::head::Headed;
 use super::start::Started;
 use super::{Depth, Gpt, Head, HiddenLayer, LeNet, Mlp, NLinear, ResNet, ResNet9, Stem, Vgg, Vit, forecaster, mlp};
@@ -221,6 +222,8 @@ pub struct Frame {
     /// The same for those that a pattern covers; the first that does counts.
     pub inits: Vec<(String, WeightInit)>,
     pub head: Head,
+    /// Inputs of an mlp that are codes of categories with learned vectors, and how many codes each has.
+    pub embeddings: Vec<(usize, usize)>,
     /// Keep wide layers in one piece: see [`super::Mlp::whole`].
     pub whole: bool,
 }
@@ -238,6 +241,7 @@ impl Frame {
             init: WeightInit::Default,
             inits: Vec::new(),
             head: Head::None,
+            embeddings: Vec::new(),
             whole: false,
         }
     }
@@ -297,19 +301,30 @@ impl Network {
             _ => {}
         }
         if *self == Network::Mlp {
+            let inputs = Embedded::inputs(row.elements(), &frame.embeddings)?;
             let net = match &frame.layers[..] {
-                [] => mlp(&[&[row.elements()], &frame.hidden[..], &[outputs]].concat(), frame.activation, dropout),
+                [] => mlp(&[&[inputs], &frame.hidden[..], &[outputs]].concat(), frame.activation, dropout),
                 layers => {
-                    let mut inputs = row.elements();
+                    let mut width = inputs;
                     for layer in layers {
-                        layer.check(inputs)?;
-                        inputs = layer.units;
+                        layer.check(width)?;
+                        width = layer.units;
                     }
-                    Mlp::of_layers(row.elements(), layers, outputs).activation(frame.activation).dropout(dropout)
+                    Mlp::of_layers(inputs, layers, outputs).activation(frame.activation).dropout(dropout)
                 }
             };
             let net = net.init(frame.init);
-            return Ok(Box::new(if frame.whole { net.whole() } else { net }));
+            let net: Box<dyn Module> = Box::new(if frame.whole { net.whole() } else { net });
+            return Ok(match frame.embeddings.is_empty() {
+                true => net,
+                false => Box::new(Embedded { net, categories: frame.embeddings.clone() }),
+            });
+        }
+        if !frame.embeddings.is_empty() {
+            return Err(format!(
+                "categorical = \"embedding\" is for an mlp, and the model is {}; use --model mlp, or another encoding",
+                self.name()
+            ));
         }
         if !frame.layers.is_empty() {
             return Err(format!("layers are those of an mlp, and the model is {}; leave one of them out", self.name()));
