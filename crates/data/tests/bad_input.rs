@@ -216,3 +216,19 @@ fn options_that_name_no_column() {
 fn devices_are_not_read() {
     assert!(message(Path::new("/dev/zero")).contains("a device, not a file"));
 }
+
+#[test]
+fn other_formats_are_named_with_the_way_out() {
+    let files: [(&[u8], &str, &str); 5] = [
+        (b"SQLite format 3\0\x10\0\x01\x01", "SQLite", "sqlite3"),
+        (b"\xfd7zXZ\0\0\x04", "an xz file", "unxz"),
+        (b"BZh91AY&SY", "bzip2", "bunzip2"),
+        (b"\x80\x04\x95\x10\0\0", "pickle", "to_parquet"),
+        (b"{\"id\":892,\"sex\":\"male\"}\n{\"id\":893,\"sex\":\"female\"}\n", "JSON lines", "read_json"),
+    ];
+    for (bytes, what, next) in files {
+        let error = citius_data::Table::from_bytes("t", bytes, &citius_data::ReadOptions::default());
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains(what) && message.contains(next), "{message}");
+    }
+}

@@ -214,13 +214,23 @@ pub(super) fn too_many_rows(file: &str) -> DataError {
     }
 }
 
+const PICKLE: &str = "save the table as CSV or Parquet, with pandas' to_csv or to_parquet";
+
 /// Kinds of files people have, told by their first bytes.
 pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataError> {
-    let known: [(&[u8], &str, &str); 6] = [
+    let known: [(&[u8], &str, &str); 14] = [
         (b"FEA1", "a file of the first version of Feather", "save it as Parquet, or as Feather version 2"),
         (b"PARE", "an encrypted Parquet file", "save it without encryption"),
         (b"\xd0\xcf\x11\xe0", "an old Excel file", "save the table as CSV"),
         (b"\x89HDF", "an HDF5 file", "save the table as CSV or NPY"),
+        (b"SQLite format 3\0", "an SQLite database", "save the table as CSV: sqlite3 FILE -csv -header 'select …'"),
+        (b"\xfd7zXZ\0", "an xz file", "decompress it with unxz, or save it as .gz or .zst"),
+        (b"BZh", "a bzip2 file", "decompress it with bunzip2, or save it as .gz or .zst"),
+        (b"\x80\x02", "a Python pickle", PICKLE),
+        (b"\x80\x03", "a Python pickle", PICKLE),
+        (b"\x80\x04", "a Python pickle", PICKLE),
+        (b"\x80\x05", "a Python pickle", PICKLE),
+        (b"{\"", "JSON lines", "save the table as CSV or Parquet: pandas.read_json(FILE, lines=True).to_csv(…)"),
         (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
         (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
     ];
