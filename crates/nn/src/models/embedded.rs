@@ -88,7 +88,8 @@ mod tests {
         let dims = |name: &str| g.leaves().iter().find(|l| l.name == name).map(|l| g.tensor(l.node).dims());
         assert_eq!(dims("embeddings.0.weight"), Some(vec![10, 6]));
         assert_eq!(dims("embeddings.1.weight"), Some(vec![2, 2]));
-        assert_eq!(dims("0.weight"), Some(vec![8, 2 + 6 + 2]));
+        // kept as [in,out]
+        assert_eq!(dims("0.weight"), Some(vec![2 + 6 + 2, 8]));
     }
 
     #[test]
