@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use citius_data::{Escaped, shell_word};
 use citius_doctor::evidence::Ledger;
 use citius_doctor::selftest::SelfTest;
 use citius_doctor::{
@@ -14,7 +15,7 @@ use clap::Args;
 
 use crate::args::WishArgs;
 use crate::error::{Done, Failure};
-use crate::screen::{Sink, Waiting, line};
+use crate::screen::{self, Sink, Waiting, line, page};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -100,12 +101,12 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
         try_fixes(&mut examination, args.budget, cpu, &options.progress);
     }
     waiting.pause();
-    line(sink, examination.to_string().trim_end());
+    page(sink, examination.to_string().trim_end());
     if args.apply {
         apply(&examination, config.as_deref(), args.budget, cpu, &waiting, sink)?;
     }
     if args.json {
-        line(Sink::Stdout, &examination.to_json().to_string());
+        screen::json(&examination.to_json().to_string());
     }
     let worst = examination.findings.iter().map(|f| f.severity).max();
     Ok(match (worst, &examination.evidence.cannot_start) {
@@ -131,11 +132,11 @@ fn selftest(args: &DoctorArgs) -> Result<Done, Failure> {
     if !args.seeds.is_empty() {
         (suite.seeds, suite.clean_seeds) = (args.seeds.clone(), args.seeds.clone());
     }
-    let outcome = suite.run(&|seen| line(sink, &seen.to_string())).map_err(|e| Failure::Failed(e.to_string()))?;
+    let outcome = suite.run(&|seen| page(sink, &seen.to_string())).map_err(|e| Failure::Failed(e.to_string()))?;
     line(sink, "");
-    line(sink, outcome.to_string().trim_end());
+    page(sink, outcome.to_string().trim_end());
     if args.json {
-        line(Sink::Stdout, &outcome.json().to_string());
+        screen::json(&outcome.json().to_string());
     }
     Ok(if outcome.passes() { Done::Well } else { Done::Badly })
 }
@@ -174,7 +175,7 @@ fn apply(
     if let Some(trial) = &fixed.trial {
         line(sink, &format!("  before → after  {}", trial.times()));
     }
-    line(sink, &format!("  written   {}: train with  citius train --config {}", path.display(), path.display()));
+    line(sink, &format!("  written   {}: train with  citius train --config {}", path.escaped(), shell_word(&path)));
     Ok(())
 }
 

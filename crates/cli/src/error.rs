@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use citius_data::DataError;
+use citius_data::{DataError, Escaped};
 use citius_train::TrainError;
 
 pub enum Failure {
@@ -43,16 +43,21 @@ impl fmt::Display for Failure {
 
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Failure {
+        let problem = match &error {
+            // what a compiler of kernels says has lines of its own
+            TrainError::Cuda(_) | TrainError::Lost { .. } => error.to_string(),
+            _ => error.to_string().escaped(),
+        };
         match error.is_usage() {
-            true => Failure::Usage(error.to_string()),
-            false => Failure::Failed(error.to_string()),
+            true => Failure::Usage(problem),
+            false => Failure::Failed(problem),
         }
     }
 }
 
 impl From<DataError> for Failure {
     fn from(error: DataError) -> Failure {
-        Failure::Failed(error.to_string())
+        Failure::Failed(error.to_string().escaped())
     }
 }
 

@@ -55,7 +55,7 @@ pub fn run(args: &EvalArgs) -> Result<Done, Failure> {
     }
     if args.json {
         let object = json!({ "task": model.task(), "rows": rows, "metrics": metrics, "classes": classes });
-        line(Sink::Stdout, &object.to_string());
+        screen::json(&object.to_string());
     } else {
         screen::show_metrics(Sink::Stdout, "", &metrics, rows);
         if let Some(classes) = &classes {

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use citius_data::Escaped;
 use clap::{Parser, Subcommand};
 
 use error::{Done, Failure};
@@ -62,7 +63,11 @@ enum Command {
 pub fn run() -> ExitCode {
     quiet_when_nobody_reads();
     fail_at_a_limit_of_file_sizes();
-    let done = match Citius::parse().command {
+    let command = match Citius::try_parse() {
+        Ok(citius) => citius.command,
+        Err(refused) => return refuse(&refused),
+    };
+    let done = match command {
         Command::Train(args) => train::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Eval(args) => eval::run(&args),
@@ -81,10 +86,23 @@ pub fn run() -> ExitCode {
             }
         },
         Err(failure) => {
-            screen::line(screen::Sink::Stderr, &format!("error: {failure}"));
+            screen::page(screen::Sink::Stderr, &format!("error: {failure}"));
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Help where it was asked for, else what is wrong with the command line: it quotes words of the user's, and so has no colours.
+fn refuse(refused: &clap::Error) -> ExitCode {
+    if refused.use_stderr() {
+        // the same words, escaped, are refused alike: a line break in one of them is not taken for ours
+        let escaped = Citius::try_parse_from(std::env::args_os().map(|word| word.escaped())).err();
+        let said = escaped.as_ref().unwrap_or(refused).render().to_string();
+        screen::page(screen::Sink::Stderr, said.trim_end());
+    } else {
+        let _ = refused.print();
+    }
+    ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(2))
 }
 
 /// A reader that has seen enough, such as `head`, is no failure.

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::args::WishArgs;
 use crate::error::{Done, Failure};
-use crate::screen::{self, Sink, line};
+use crate::screen::{self, Sink, line, page};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -48,7 +48,7 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
         (Device::Cpu, _) => in_thirds(plan, options.isa),
         _ => (plan, None),
     };
-    line(Sink::Stdout, plan.to_string().trim_end());
+    page(Sink::Stdout, plan.to_string().trim_end());
     if let Some(halves) = halves {
         line(Sink::Stdout, "");
         line(Sink::Stdout, &halves);
@@ -58,7 +58,7 @@ pub fn run(args: &PlanArgs) -> Result<Done, Failure> {
         line(Sink::Stdout, "");
         line(Sink::Stdout, &name);
         line(Sink::Stdout, "");
-        line(Sink::Stdout, &on_a_gpu(&plan, chip, settings.precision));
+        page(Sink::Stdout, &on_a_gpu(&plan, chip, settings.precision));
     }
     Ok(Done::Well)
 }

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use citius_data::source::Vocabulary;
-use citius_data::{OnError, WholeFile, bounded};
+use citius_data::{Escaped, OnError, WholeFile, bounded};
 use citius_train::{PredictOptions, Sampling, SavedModel, TrainError, count};
 use clap::Args;
 
@@ -82,7 +82,7 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
     }
     if args.prompt.is_some() {
         let problem =
-            format!("{} was not trained on a text: give it a file of rows, not --prompt", args.model.display());
+            format!("{} was not trained on a text: give it a file of rows, not --prompt", args.model.escaped());
         return Err(Failure::Usage(problem));
     }
     let listed = |lists: &Option<Vec<List>>| lists.as_ref().map(|lists| lists.concat()).unwrap_or_default();
@@ -106,7 +106,7 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
             let notes = write_all(&mut model, &args.files, &options, &mut writer, &mut out)?;
             if notes.is_some() {
                 out.into_inner().map_err(|error| error.into_error()).and_then(WholeFile::finish).map_err(cannot)?;
-                line(Sink::Stderr, &format!("{} predictions in {}", count(writer.written()), path.display()));
+                line(Sink::Stderr, &format!("{} predictions in {}", count(writer.written()), path.escaped()));
             }
             notes
         }
@@ -147,7 +147,7 @@ fn write_all(
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Failed(format!("cannot write {}: {error}", path.display()))
+    Failure::Failed(format!("cannot write {}: {error}", path.escaped()))
 }
 
 /// Writes a text and how it goes on, character by character as they come.
@@ -156,7 +156,7 @@ fn go_on(args: &PredictArgs, model: &mut SavedModel, vocabulary: &Vocabulary) ->
         (Some(prompt), _) => prompt.clone(),
         (None, [path]) => bounded::read_small(path, PROMPT)
             .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
-            .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?,
+            .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.escaped())))?,
         (None, _) => return Err(Failure::Usage("a text goes on from one file; give one, or --prompt".into())),
     };
     let mut file = match &args.out {

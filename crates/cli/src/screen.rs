@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use citius_data::{Escaped, escaped_lines, is_hidden, shell_word};
 use citius_train::{Choice, ClassReport, Ending, Event, Listener, Metrics, Report, count};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -17,8 +18,30 @@ pub enum Sink {
 /// Why a line did not reach its file.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Writes a line; nobody reading it is no failure, a full disk is ([`lost`]).
+/// Writes a line; nobody reading it is no failure, a full disk is ([`lost`]). Whatever names it holds, it stays one line, and the
+/// terminal does nothing but show it.
 pub fn line(sink: Sink, text: &str) {
+    put(sink, &text.escaped());
+}
+
+/// Writes lines of ours; all but their ends is escaped as in [`line`].
+pub fn page(sink: Sink, text: &str) {
+    put(sink, &escaped_lines(text));
+}
+
+/// Writes a line of JSON to stdout. What a terminal would obey or hide is escaped as JSON does it: the same text to its reader.
+pub fn json(text: &str) {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown += &format!("\\u{unit:04x}")),
+            false => shown.push(c),
+        }
+    }
+    put(Sink::Stdout, &shown);
+}
+
+fn put(sink: Sink, text: &str) {
     let written = match sink {
         Sink::Stdout => writeln!(io::stdout(), "{text}"),
         Sink::Stderr => return drop(writeln!(io::stderr(), "{text}")),
@@ -57,7 +80,7 @@ impl Waiting {
                 return;
             }
             bar.reset();
-            bar.set_message(doing.to_owned());
+            bar.set_message(doing.escaped());
             bar.set_prefix(about.map_or(String::new(), |about| format!(" of about {}s", about.as_secs_f64().ceil())));
             bar.enable_steady_tick(Duration::from_millis(100));
         })
@@ -401,7 +424,7 @@ pub fn show_ending(sink: Sink, report: &Report) {
         Ending::Interrupted => {
             line(sink, "");
             line(sink, &format!("  interrupted after step {}; nothing is lost", count(report.steps as usize)));
-            line(sink, &format!("  go on with  citius train --resume {}", report.out));
+            line(sink, &format!("  go on with  citius train --resume {}", shell_word(&report.out)));
         }
         Ending::Diverged(d) => {
             line(sink, "");

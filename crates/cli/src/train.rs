@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, scope};
 
+use citius_data::shell_word;
 use citius_train::{Device, Ending, Input, Problem, Report, RowsFrom, RunOptions, Training, check_out};
 use clap::Args;
 
@@ -95,7 +96,7 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     }
     if args.json {
         let text = serde_json::to_string(&report).map_err(|e| Failure::Failed(e.to_string()))?;
-        line(Sink::Stdout, &text);
+        screen::json(&text);
     }
     Ok(match report.ending {
         Ending::Completed | Ending::EarlyStopped => Done::Well,
@@ -185,6 +186,6 @@ fn show_next(sink: Sink, report: &Report, problem: &Problem) {
         },
     };
     line(sink, "  Next");
-    line(sink, &format!("    citius predict {} {new}", report.out));
-    line(sink, &format!("    citius eval {} {labelled}", report.out));
+    line(sink, &format!("    citius predict {} {new}", shell_word(&report.out)));
+    line(sink, &format!("    citius eval {} {labelled}", shell_word(&report.out)));
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::dataset::{Dataset, Features, Target};
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::file;
 use crate::idx::{Images, pixel_mean_std};
 use crate::picture::{Grid, Layout};
@@ -56,7 +57,7 @@ pub fn read_cifar(path: impl AsRef<Path>) -> Result<Cifar, DataError> {
     };
     let known: Vec<(PathBuf, Kind, bool)> =
         files.iter().filter_map(|file| role(file).map(|(kind, train)| (file.clone(), kind, train))).collect();
-    let problem = |problem: String| DataError::Folder { dir: path.display().to_string(), problem };
+    let problem = |problem: String| DataError::Folder { dir: path.escaped(), problem };
     let kind = match (known.first(), path.is_file()) {
         (Some((_, kind, _)), _) => *kind,
         (None, true) => guess(path)?,
@@ -181,7 +182,7 @@ fn guess(path: &Path) -> Result<Kind, DataError> {
 
 /// In the order of their names; where a file is there both plain and gzipped, the plain one.
 fn files_in(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let io = |source| DataError::Io { path: dir.display().to_string(), source };
+    let io = |source| DataError::Io { path: dir.escaped(), source };
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(io)? {
         files.push(entry.map_err(io)?.path());
@@ -227,7 +228,7 @@ fn names(dir: &Path, file: &str, count: usize) -> Result<Option<Vec<String>>, Da
     let names: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect();
     if names.len() != count {
         let problem = format!("{file} names {} classes, there are {count}; mend it, or take it away", names.len());
-        return Err(DataError::Folder { dir: dir.display().to_string(), problem });
+        return Err(DataError::Folder { dir: dir.escaped(), problem });
     }
     Ok(Some(names))
 }

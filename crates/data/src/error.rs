@@ -2,51 +2,53 @@
 
 use std::fmt;
 
+use crate::escape::Escaped;
+
 /// Everything that can go wrong between a file and a data set.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The path leads nowhere.
-    #[error("{path}: no such file{hint}")]
+    #[error("{}: no such file{hint}", path.escaped())]
     NotFound { path: String, hint: String },
 
     /// A directory, or something else that is not a plain file.
-    #[error("{path}: {what}, not a file; {next}")]
+    #[error("{}: {what}, not a file; {next}", path.escaped())]
     NotAFile { path: String, what: String, next: String },
 
     /// The operating system refused.
-    #[error("{path}: cannot be read: {source}")]
+    #[error("{}: cannot be read: {source}", path.escaped())]
     Io { path: String, source: std::io::Error },
 
     /// A file that could not be written; nothing of it is left.
-    #[error("{path}: cannot be written: {problem}")]
+    #[error("{}: cannot be written: {problem}", path.escaped())]
     Write { path: String, problem: String },
 
     /// No byte, or no cell, at all.
-    #[error("{file}: {what}; {next}")]
+    #[error("{}: {what}; {next}", file.escaped())]
     Empty { file: String, what: String, next: String },
 
     /// Bytes that are not text where text was expected.
-    #[error("{file}: line {line} is not UTF-8 text; save the file as UTF-8 and try again")]
+    #[error("{}: line {line} is not UTF-8 text; save the file as UTF-8 and try again", file.escaped())]
     NotUtf8 { file: String, line: usize },
 
     /// A file of a kind that is known but not read.
-    #[error("{file}: {what}; {next}")]
+    #[error("{}: {what}; {next}", file.escaped())]
     Unsupported { file: String, what: String, next: String },
 
     /// A gzip or zstd stream that ends early, is damaged, or grows beyond reason.
-    #[error("{file}: {problem}")]
+    #[error("{}: {problem}", file.escaped())]
     Gzip { file: String, problem: String },
 
     /// A file that is read in parts is no longer the one that was opened.
-    #[error("{path}: {what} since it was opened; start again, and leave the file alone while it is read")]
+    #[error("{}: {what} since it was opened; start again, and leave the file alone while it is read", path.escaped())]
     Changed { path: String, what: String },
 
     /// A row with too few or too many cells.
-    #[error("{file}: line {line} has {found} cells, expected {expected}{hint}")]
+    #[error("{}: line {line} has {found} cells, expected {expected}{hint}", file.escaped())]
     Ragged { file: String, line: usize, expected: usize, found: usize, hint: String },
 
     /// A quote that is never closed.
-    #[error("{file}: a quote that opens in line {line} is never closed; close it, or double it to mean the character")]
+    #[error("{}: a quote that opens in line {line} is never closed; close it, or double it to mean the character", file.escaped())]
     OpenQuote { file: String, line: usize },
 
     /// A text cell in a numeric column, an infinite value, an unknown class.
@@ -54,43 +56,43 @@ pub enum DataError {
     Cell { place: Box<Place>, problem: String, next: String },
 
     /// A column that was asked for is not there.
-    #[error("{file}: no column {wanted:?}{hint}; columns: {columns}")]
+    #[error("{}: no column {wanted:?}{hint}; columns: {columns}", file.escaped())]
     NoColumn { file: String, wanted: String, hint: String, columns: String },
 
     /// Columns a model needs are not in this file.
-    #[error("{file}: the model needs {missing}; the file has {columns}")]
+    #[error("{}: the model needs {missing}; the file has {columns}", file.escaped())]
     MissingColumns { file: String, missing: String, columns: String },
 
     /// An NPY, NPZ, IDX, Parquet or Arrow file that is cut short, of another kind, or promises the impossible.
-    #[error("{file}: not a usable {format} file: {problem}")]
+    #[error("{}: not a usable {format} file: {problem}", file.escaped())]
     Binary { file: String, format: &'static str, problem: String },
 
     /// Files that should be together are not.
-    #[error("{dir}: {problem}")]
+    #[error("{}: {problem}", dir.escaped())]
     Folder { dir: String, problem: String },
 
     /// A picture that cannot be decoded or transformed.
-    #[error("{path}: {problem}")]
+    #[error("{}: {problem}", path.escaped())]
     Picture { path: String, problem: String },
 
     /// Settings that make no batches of these pictures.
-    #[error("{name}: {problem}")]
+    #[error("{}: {problem}", name.escaped())]
     Pipeline { name: String, problem: String },
 
     /// The target column cannot be learned as it stands.
-    #[error("{file}: target {column:?}: {problem}; {next}")]
+    #[error("{}: target {column:?}: {problem}; {next}", file.escaped())]
     Target { file: String, column: String, problem: String, next: String },
 
     /// Nothing is left to learn from.
-    #[error("{file}: no usable feature columns: {why}")]
+    #[error("{}: no usable feature columns: {why}", file.escaped())]
     NoFeatures { file: String, why: String },
 
     /// A setting of the preparation that this table cannot have.
-    #[error("{file}: prepare.{setting}: {problem}; {next}")]
+    #[error("{}: prepare.{setting}: {problem}; {next}", file.escaped())]
     Prepare { file: String, setting: String, problem: String, next: String },
 
     /// A line in a file of row numbers.
-    #[error("{file}: line {line}: {problem}")]
+    #[error("{}: line {line}: {problem}", file.escaped())]
     RowFile { file: String, line: usize, problem: String },
 
     /// Fractions or row lists that make no split.
@@ -128,8 +130,8 @@ pub struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            Some(line) => write!(f, "{}: line {line} (row {})", self.file, self.row)?,
-            None => write!(f, "{}: row {}", self.file, self.row)?,
+            Some(line) => write!(f, "{}: line {line} (row {})", self.file.escaped(), self.row)?,
+            None => write!(f, "{}: row {}", self.file.escaped(), self.row)?,
         }
         write!(f, ", column {:?}", self.column)?;
         if self.column != self.index.to_string() {

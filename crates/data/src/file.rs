@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::bounded;
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::suggest;
 
 /// A compressed file may grow to this many bytes whatever it holds …
@@ -132,7 +133,7 @@ pub(crate) fn head(path: &Path, most: u64) -> Result<Vec<u8>, DataError> {
 
 /// The last part of a path, for messages.
 pub(crate) fn name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// A name without the ending that says it is compressed.
@@ -175,7 +176,7 @@ pub(crate) fn check_readable(path: &Path) -> Result<fs::Metadata, DataError> {
     let meta = fs::metadata(path).map_err(|error| open_error(path, error))?;
     if meta.is_dir() {
         return Err(DataError::NotAFile {
-            path: path.display().to_string(),
+            path: path.escaped(),
             what: "a directory".into(),
             next: match first_table_in(path) {
                 Some(file) => format!("name a file in it, such as {file:?}"),
@@ -185,7 +186,7 @@ pub(crate) fn check_readable(path: &Path) -> Result<fs::Metadata, DataError> {
     }
     if !meta.is_file() && !is_pipe(&meta) {
         return Err(DataError::NotAFile {
-            path: path.display().to_string(),
+            path: path.escaped(),
             what: "a device".into(),
             next: "copy its data into a file first".into(),
         });
@@ -205,7 +206,7 @@ fn is_pipe(_: &fs::Metadata) -> bool {
 }
 
 pub(crate) fn open_error(path: &Path, source: io::Error) -> DataError {
-    let shown = path.display().to_string();
+    let shown = path.escaped();
     if source.kind() == io::ErrorKind::NotFound {
         DataError::NotFound { hint: missing_hint(path), path: shown }
     } else {
@@ -220,7 +221,7 @@ fn missing_hint(path: &Path) -> String {
         _ => Path::new("."),
     };
     if !parent.is_dir() {
-        return format!("; nor is there a directory {}", parent.display());
+        return format!("; nor is there a directory {}", parent.escaped());
     }
     let names = names_in(parent);
     suggest::hint(&name(path), names.iter().map(String::as_str))

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::source::expand;
 use crate::table::{ReadOptions, Table};
 use crate::{cifar, file, packed};
@@ -55,7 +56,7 @@ impl Found {
 
 fn in_directory(dir: &Path) -> Result<Found, DataError> {
     let entries: Vec<PathBuf> = std::fs::read_dir(dir)
-        .map_err(|source| DataError::Io { path: dir.display().to_string(), source })?
+        .map_err(|source| DataError::Io { path: dir.escaped(), source })?
         .flatten()
         .take(100_000)
         .map(|entry| entry.path())
@@ -75,14 +76,14 @@ fn in_directory(dir: &Path) -> Result<Found, DataError> {
     match (tables.len(), kinds.len()) {
         (1.., 1) => Ok(Found::Tables(tables)),
         (0, _) => Err(DataError::Folder {
-            dir: dir.display().to_string(),
+            dir: dir.escaped(),
             problem:
                 "nothing in it is known: neither tables, nor a folder of pictures per class, nor MNIST's or CIFAR's \
                       files"
                     .into(),
         }),
         _ => Err(DataError::NotAFile {
-            path: dir.display().to_string(),
+            path: dir.escaped(),
             what: "a directory with several kinds of tables".into(),
             next: format!("name a file in it, such as {:?}, or a pattern", file::name(&tables[0])),
         }),

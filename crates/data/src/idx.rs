@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::dataset::{Dataset, Features, Target};
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::file::{self, Promise};
 
 /// Grey pictures of one size, row-major.
@@ -55,7 +56,7 @@ pub fn mnist_dir(dir: impl AsRef<Path>) -> Result<Mnist, DataError> {
         .collect();
     let [Some(train_images), Some(train_labels), Some(test_images), Some(test_labels)] = paths else {
         return Err(DataError::Folder {
-            dir: dir.display().to_string(),
+            dir: dir.escaped(),
             problem: format!("an MNIST directory lacks {}", missing.join(", ")),
         });
     };
@@ -63,7 +64,7 @@ pub fn mnist_dir(dir: impl AsRef<Path>) -> Result<Mnist, DataError> {
     let test = pair(&test_images, &test_labels)?;
     if (train.0.height, train.0.width) != (test.0.height, test.0.width) {
         return Err(DataError::Folder {
-            dir: dir.display().to_string(),
+            dir: dir.escaped(),
             problem: format!(
                 "training images of {}×{} pixels, test images of {}×{}",
                 train.0.height, train.0.width, test.0.height, test.0.width

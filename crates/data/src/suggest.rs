@@ -1,5 +1,7 @@
 //! "Did you mean": the nearest known name to one that was mistyped.
 
+use crate::escape::Escaped;
+
 /// The candidate nearest to `wanted`, if one is near enough to be a slip of the finger.
 pub(crate) fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = fold(wanted);
@@ -19,7 +21,7 @@ pub(crate) fn hint<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a st
 /// Names for a message, the first `limit` of them.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, limit: usize) -> String {
     let names: Vec<&str> = names.into_iter().collect();
-    let shown = names.iter().take(limit).copied().collect::<Vec<_>>();
+    let shown = names.iter().take(limit).map(|name| name.escaped()).collect::<Vec<_>>();
     match names.len().saturating_sub(limit) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use crate::escape::Escaped;
+
 /// The end of a temporary file's name. Its beginning is a dot and the name of the place.
 const SUFFIX: &str = ".citius-part";
 /// Letters of its name that nobody can foresee.
@@ -139,7 +141,7 @@ fn place_of(path: &Path) -> io::Result<Place> {
                 let folder = folder_of(&place);
                 return match folder.is_dir() {
                     true => Ok(Place::Plain(place)),
-                    false => Err(refused(format!("there is no directory {}; create it first", folder.display()))),
+                    false => Err(refused(format!("there is no directory {}; create it first", folder.escaped()))),
                 };
             }
             Err(error) => return Err(error),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use citius_data::Escaped;
 use citius_train::Wishes;
 
 use crate::examine::Examination;
@@ -77,7 +78,7 @@ pub fn write(path: &Path, mended: &Mended) -> Result<(), String> {
     // what is written can be read
     Wishes::parse(&text)
         .map_err(|problem| format!("internal error: the mended configuration cannot be read: {problem}"))?;
-    citius_data::write_whole(path, text.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    citius_data::write_whole(path, text.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.escaped()))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use citius_data::picture::{Mix, Transform};
-use citius_data::{OnError, PrepareOptions};
+use citius_data::{Escaped, OnError, PrepareOptions};
 use citius_nn::{
     Activation, ByName, Head, HiddenLayer, LayerMode, Loss, Network, OptimizerConfig, Reduction, ScheduleConfig,
     WeightInit, name_or_table,
@@ -355,7 +355,7 @@ impl Wishes {
     /// Reads a TOML file; a misspelt key is named, with the nearest known one.
     pub fn read(path: &Path) -> Result<Wishes, TrainError> {
         let bytes = crate::files::read_settings(path)?;
-        let problem = |problem: String| TrainError::Config { file: path.display().to_string(), problem };
+        let problem = |problem: String| TrainError::Config { file: path.escaped(), problem };
         let text = String::from_utf8(bytes).map_err(|_| problem("not UTF-8 text".into()))?;
         Wishes::parse(&text).map_err(problem)
     }
@@ -365,7 +365,7 @@ impl Wishes {
             let place = error.span().map_or(String::new(), |span| {
                 format!("line {}: ", text[..span.start.min(text.len())].matches('\n').count() + 1)
             });
-            format!("{place}{}", said(error.message()))
+            format!("{place}{}", said(error.message()).replace('\n', ", ").escaped())
         })?;
         let all: toml::Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         match all.get("loss").and_then(toml::Value::as_table) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use citius_cpu::CpuError;
 use citius_cuda::CudaError;
-use citius_data::DataError;
+use citius_data::{DataError, Escaped};
 use citius_graph::TraceError;
 use citius_plan::CompileError;
 
@@ -37,15 +37,15 @@ pub enum TrainError {
     Setting(String),
 
     /// A settings file.
-    #[error("{file}: {problem}")]
+    #[error("{}: {problem}", file.escaped())]
     Config { file: String, problem: String },
 
     /// A file or directory that cannot be read or written.
-    #[error("cannot {doing} {path}: {problem}{next}")]
+    #[error("cannot {doing} {}: {problem}{next}", path.escaped())]
     File { doing: &'static str, path: String, problem: String, next: String },
 
     /// A saved model or checkpoint that is cut short, damaged, or of another version.
-    #[error("{path}: {problem}; {next}")]
+    #[error("{}: {problem}; {next}", path.escaped())]
     Saved { path: String, problem: String, next: String },
 }
 
@@ -83,10 +83,10 @@ impl TrainError {
             _ => ("", ""),
         };
         let problem = if problem.is_empty() { error.to_string() } else { problem.to_owned() };
-        TrainError::File { doing, path: path.display().to_string(), problem, next: next.to_owned() }
+        TrainError::File { doing, path: path.escaped(), problem, next: next.to_owned() }
     }
 
     pub(crate) fn saved(path: &Path, problem: impl Into<String>, next: impl Into<String>) -> TrainError {
-        TrainError::Saved { path: path.display().to_string(), problem: problem.into(), next: next.into() }
+        TrainError::Saved { path: path.escaped(), problem: problem.into(), next: next.into() }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use citius_data::Escaped;
 use citius_data::whole::remove_abandoned;
 
 use crate::checkpoint::State;
@@ -31,7 +32,7 @@ impl Claim {
                 return Err(TrainError::saved(folder, "another process is training into this folder", next));
             }
             Err(TryLockError::Error(error)) => {
-                let folder = folder.display();
+                let folder = folder.escaped();
                 Some(format!("{folder} cannot be locked ({error}): take care that no other run trains into it"))
             }
         };
@@ -62,7 +63,7 @@ pub fn check_out(out: &Path, force: bool) -> Result<(), TrainError> {
     if force || !FILES.iter().any(|name| out.join(name).exists()) {
         return Ok(());
     }
-    let shown = out.display();
+    let shown = out.escaped();
     let problem = match State::peek(out).filter(|state| !state.is_done()) {
         Some(State { progress, settings, .. }) => format!(
             "{shown} holds an unfinished run, at epoch {} of {}: go on with it by citius train --resume {shown}, replace it \
@@ -78,7 +79,7 @@ pub fn check_out(out: &Path, force: bool) -> Result<(), TrainError> {
 }
 
 fn taken(out: &Path, problem: &str) -> TrainError {
-    let (path, problem) = (out.display().to_string(), problem.to_owned());
+    let (path, problem) = (out.escaped(), problem.to_owned());
     TrainError::File { doing: "create", path, problem, next: "; choose another place with --out".into() }
 }
 
@@ -115,7 +116,7 @@ mod tests {
         let first = Claim::take(folder.path()).unwrap();
         assert!(first.warning.is_none() && !stale.exists());
         let message = Claim::take(folder.path()).err().unwrap().to_string();
-        let name = folder.path().display().to_string();
+        let name = folder.path().escaped();
         assert!(message.contains("another process is training") && message.contains(&name), "{message}");
         drop(first);
         Claim::take(folder.path()).unwrap();

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use citius_data::prepare::RowRemarks;
 use citius_data::table::{PartOptions, TableParts};
-use citius_data::{Dataset, Features, Found, Preparation, Target, Task, image_dataset, mnist_dir, read_images};
+use citius_data::{
+    Dataset, Escaped, Features, Found, Preparation, Target, Task, image_dataset, mnist_dir, read_images,
+};
 
 use crate::evaluation::{EvalOptions, Evaluation};
 use crate::metrics::{likeliest, sigmoid, softmax};
@@ -115,7 +117,7 @@ impl SavedModel {
             if is_packed(path) {
                 if !options.keep.is_empty() {
                     let problem = "a packed file holds no columns to --keep; give the table that it was packed from";
-                    return Err(TrainError::Setting(format!("{}: {problem}", path.display())));
+                    return Err(TrainError::Setting(format!("{}: {problem}", path.escaped())));
                 }
                 self.predict_packed(path, &self.card.input.clone(), each)?;
                 continue;
@@ -175,7 +177,7 @@ impl SavedModel {
                 if let Some(at) = answers.iter().position(|a| *a as usize >= labels.len()) {
                     let problem =
                         format!("test image {} has class {}, the model knows {}", at + 1, answers[at], labels.len());
-                    return Err(TrainError::Setting(format!("{}: {problem}", file.display())));
+                    return Err(TrainError::Setting(format!("{}: {problem}", file.escaped())));
                 }
                 let data = pictures(images, &answers, labels.len(), (*scale, *shift))?;
                 (self.predictor.outputs(&data.features)?, data.target, Vec::new())
@@ -231,7 +233,7 @@ impl SavedModel {
         }
         let Some(target) = target.filter(|target| rows_of(target) > 0) else {
             let name = preparation.target_name();
-            let problem = format!("{}: no row has a value of the target {name:?}", file.display());
+            let problem = format!("{}: no row has a value of the target {name:?}", file.escaped());
             return Err(TrainError::Setting(problem));
         };
         let mut notes = remarks.lines();
@@ -252,7 +254,7 @@ impl SavedModel {
         }
         match target {
             Some(target) => Ok((outputs, target, Vec::new())),
-            None => Err(TrainError::Setting(format!("{}: holds no rows", path.display()))),
+            None => Err(TrainError::Setting(format!("{}: holds no rows", path.escaped()))),
         }
     }
 
@@ -313,7 +315,7 @@ fn files_of(sources: &[PathBuf]) -> Result<Vec<PathBuf>, TrainError> {
             Found::Packed(path) | Found::Text(path) => files.push(path),
             Found::Mnist(path) | Found::Cifar(path) | Found::Pictures(path) => {
                 let problem = "the model was trained on a table; give a table";
-                return Err(TrainError::Setting(format!("{}: {problem}", path.display())));
+                return Err(TrainError::Setting(format!("{}: {problem}", path.escaped())));
             }
         }
     }
@@ -353,7 +355,7 @@ fn check_size(file: &Path, found: (usize, usize), expected: (usize, usize)) -> R
     }
     let problem = format!(
         "{}: images of {}×{} pixels, the model was trained on {}×{}",
-        file.display(),
+        file.escaped(),
         found.0,
         found.1,
         expected.0,

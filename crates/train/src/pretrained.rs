@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use citius_cpu::Memory;
+use citius_data::Escaped;
 use citius_graph::Names;
 use half::{bf16, f16};
 use safetensors::tensor::TensorView;
@@ -293,7 +294,7 @@ fn dims(shape: &[usize]) -> String {
 }
 
 fn list(names: &[String], what: &str) -> String {
-    let told = names[..names.len().min(TOLD)].join(", ");
+    let told = names.iter().take(TOLD).map(|name| name.escaped()).collect::<Vec<_>>().join(", ");
     match names.len() - names.len().min(TOLD) {
         0 => format!("{what}: {told}"),
         more => format!("{what}: {told}, and {more} more"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use citius_cpu::Isa;
 use citius_cuda::CudaError;
-use citius_data::Dataset;
+use citius_data::{Dataset, Escaped, shell_word};
 
 use crate::checkpoint::{Search, State};
 use crate::events::{Event, Listener};
@@ -211,7 +211,7 @@ impl Run<'_, '_> {
 
     /// What is left after a GPU has failed.
     fn lost(&self, error: CudaError) -> TrainError {
-        let out = self.out.display();
+        let out = shell_word(&self.out);
         let next = match self.out.join("checkpoint.safetensors").is_file() {
             true => {
                 format!("go on from the last checkpoint with citius train --resume {out}, perhaps with --device cpu")
@@ -227,7 +227,7 @@ impl Run<'_, '_> {
         let written = state.save(&self.out, fit);
         if written.is_ok() {
             let (epoch, step) = (state.progress.epoch, state.progress.step);
-            let path = self.out.join("checkpoint.safetensors").display().to_string();
+            let path = self.out.join("checkpoint.safetensors").to_string_lossy().into_owned();
             self.log.on(&Event::CheckpointSaved { epoch, step, path });
         }
         (self.saved, self.cost) = (Instant::now(), began.elapsed());
@@ -259,7 +259,7 @@ impl Run<'_, '_> {
             Ending::Diverged(divergence) => self.log.on(&Event::Diverged(divergence.clone())),
             Ending::Interrupted => {
                 let p = fit.progress();
-                let out = self.out.display().to_string();
+                let out = self.out.to_string_lossy().into_owned();
                 self.log.on(&Event::Interrupted { epoch: p.epoch, step: p.step, out });
             }
             Ending::Completed | Ending::EarlyStopped => {}
@@ -303,7 +303,7 @@ impl Run<'_, '_> {
         let saved =
             refuge.filter(|place| model::save(place.path(), predictor, problem, settings, choices, report).is_ok());
         let place = saved
-            .map_or(String::new(), |place| format!("; the trained model is in {} instead", place.keep().display()));
+            .map_or(String::new(), |place| format!("; the trained model is in {} instead", place.keep().escaped()));
         match error {
             TrainError::File { doing, path, problem, next } => {
                 TrainError::File { doing, path, problem, next: format!("{next}{place}") }
@@ -362,7 +362,7 @@ impl Run<'_, '_> {
             rows: training.rows(),
             best_epoch: state.search.as_ref().map(|s| s.best_epoch).or(p.best.as_ref().map(|b| b.epoch)),
             refit: state.search.is_some(),
-            out: self.out.display().to_string(),
+            out: self.out.to_string_lossy().into_owned(),
             train,
             validation,
             test,
@@ -385,7 +385,7 @@ impl Run<'_, '_> {
             steps_per_epoch: problem.train.rows().div_ceil(batch) as u64,
             settings: Box::new(settings.clone()),
             choices: self.choices.clone(),
-            out: self.out.display().to_string(),
+            out: self.out.to_string_lossy().into_owned(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use citius_cpu::Options;
 use citius_cuda::Precision;
-use citius_data::Dataset;
+use citius_data::{Dataset, Escaped, shell_word};
 use citius_nn::Module;
 
 use crate::checkpoint::State;
@@ -80,8 +80,8 @@ impl Training {
         if let Some(moved) = wishes.source.as_ref().filter(|path| !path.exists()) {
             return Err(TrainError::saved(
                 directory,
-                format!("its data, {}, is no longer there", moved.display()),
-                format!("say where it is: citius train SOURCE --resume {}", directory.display()),
+                format!("its data, {}, is no longer there", moved.escaped()),
+                format!("say where it is: citius train SOURCE --resume {}", shell_word(directory)),
             ));
         }
         // what was begun with is in the checkpoint; only training anew begins with it again

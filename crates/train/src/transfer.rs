@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use citius_cpu::Memory;
+use citius_data::Escaped;
 use citius_graph::{Graph, LeafKind, Mode, Names};
 use citius_nn::{Module, RowShape};
 use serde::{Deserialize, Serialize};
@@ -164,7 +165,7 @@ impl Start {
             n => format!("; {}, … made anew, {n} in all", anew[..3].join(", ")),
         };
         let (taken, all) = (shapes.len() - anew.len(), shapes.len());
-        let value = format!("{taken} of {all} tensors from {}{begins}{made}", path.display());
+        let value = format!("{taken} of {all} tensors from {}{begins}{made}", path.escaped());
         Ok(Some((Start { file, how }, Choice::new("weights", value, why))))
     }
 

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use citius_data::picture::{Channels, Output, Pictures, contact_sheet};
 use citius_data::source::tables;
 use citius_data::table::{Column, Values, open_blocks};
-use citius_data::{Encoded, Found, Grid, Inspection, PictureSource, Pipeline, Table, inspect, mnist_dir, read_cifar};
+use citius_data::{
+    Encoded, Escaped, Found, Grid, Inspection, PictureSource, Pipeline, Table, inspect, mnist_dir, read_cifar,
+    shell_word,
+};
 use citius_train::{SourceKind, TrackedWishes, count, larger_than_memory, open_pictures};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{SourceArgs, packed, path_word, word};
+use super::{SourceArgs, packed};
 use crate::error::{Done, Failure};
-use crate::screen::{Sink, line};
+use crate::screen::{self, Sink, line, page};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -81,7 +84,7 @@ pub fn run(args: &InspectArgs) -> Result<Done, Failure> {
             return Err(Failure::Usage(format!("{problem}; this is a {}", told.kind)));
         };
         contact_sheet(pictures.as_ref(), PER_CLASS, path)?;
-        told.notes.push(format!("contact sheet of up to {PER_CLASS} pictures a class in {}", path.display()));
+        told.notes.push(format!("contact sheet of up to {PER_CLASS} pictures a class in {}", path.escaped()));
     }
     if args.json {
         let mut object = told.object;
@@ -89,15 +92,16 @@ pub fn run(args: &InspectArgs) -> Result<Done, Failure> {
         object["notes"] = json!(told.notes);
         object["sheet"] = json!(args.sheet);
         object["next"] = json!(told.next);
-        line(Sink::Stdout, &object.to_string());
+        screen::json(&object.to_string());
         return Ok(Done::Well);
     }
-    line(Sink::Stdout, told.page.trim_end());
+    page(Sink::Stdout, told.page.trim_end());
     if !told.notes.is_empty() {
         line(Sink::Stdout, "");
         told.notes.iter().for_each(|note| line(Sink::Stdout, note));
     }
-    line(Sink::Stdout, &format!("\nnext: {}", told.next));
+    line(Sink::Stdout, "");
+    line(Sink::Stdout, &format!("next: {}", told.next));
     Ok(Done::Well)
 }
 
@@ -141,16 +145,16 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
         _ if args.source.reading.kind == Some(SourceKind::Series) || in_time(&inspection) => {
             "--window 96 --horizon 24".into()
         }
-        Some(name) => format!("--target {}", word(name)),
+        Some(name) => format!("--target {}", shell_word(name)),
         None => match &inspection.target {
             Some(last) => {
                 notes.push("no --target was given: the last column is taken, as citius train does".into());
-                format!("--target {}", word(last))
+                format!("--target {}", shell_word(last))
             }
             None => String::new(),
         },
     };
-    let next = format!("citius train {}{} {next}", path_word(&args.source.source), args.source.reading_flags());
+    let next = format!("citius train {}{} {next}", shell_word(&args.source.source), args.source.reading_flags());
     Ok(Told::of(inspection, "table", notes, next.trim_end().to_owned()))
 }
 
@@ -196,7 +200,7 @@ fn cifar(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
     match (train, test) {
         (Some(train), test) => grids(args, "CIFAR directory", train, test),
         (None, Some(test)) => grids(args, "CIFAR directory", test, None),
-        (None, None) => Err(Failure::Failed(format!("{}: there are no pictures in it", path.display()))),
+        (None, None) => Err(Failure::Failed(format!("{}: there are no pictures in it", path.escaped()))),
     }
 }
 
@@ -216,7 +220,7 @@ fn grids(args: &InspectArgs, kind: &'static str, train: Grid, test: Option<Grid>
     let source = PictureSource::new(Box::new(train.clone()), as_it_is(&train), Default::default())?;
     let mut inspection = inspect::source(&source, args.rows.map_or(usize::MAX, |rows| rows as usize))?;
     as_pictures(&mut inspection, &train);
-    let next = format!("citius train {}", path_word(&args.source.source));
+    let next = format!("citius train {}", shell_word(&args.source.source));
     let mut told = Told::of(inspection, kind, notes, next);
     told.object["test"] = object_test;
     told.pictures = Some(Box::new(train));
@@ -252,7 +256,7 @@ fn folder(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
     let pictures = open_pictures(path)?;
     let inspection = inspect::pictures(pictures.as_ref(), args.rows.map_or(DECODED, |rows| rows as usize));
     let kind = if args.source.reading.kind.is_some() { " --kind pictures" } else { "" };
-    let next = format!("citius train {}{kind}", path_word(path));
+    let next = format!("citius train {}{kind}", shell_word(path));
     let mut told = Told::of(inspection, "folder of pictures", Vec::new(), next);
     told.pictures = Some(pictures);
     Ok(told)
@@ -266,7 +270,7 @@ fn text(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
         page: inspection.to_string(),
         object: object(&inspection)?,
         notes: Vec::new(),
-        next: format!("citius train {}{kind} --window 32", path_word(path)),
+        next: format!("citius train {}{kind} --window 32", shell_word(path)),
         pictures: None,
     })
 }
@@ -284,5 +288,5 @@ fn object(told: &impl serde::Serialize) -> Result<Value, Failure> {
 
 pub(super) fn name_of(path: &Path) -> String {
     let full = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    full.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    full.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

@@ -1,7 +1,7 @@
 //! `citius data`: look at data, and pack it for fast reading.
 //!
 //! ```text
-//! mod.rs      what both commands share: the source, its reading, progress, words for a shell
+//! mod.rs      what both commands share: the source, its reading, progress
 //! inspect.rs  what is in it
 //! packed.rs   what is in a packed file
 //! pack.rs     into a packed file
@@ -16,9 +16,9 @@ mod packing;
 mod rows;
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use citius_data::{Found, ReadOptions};
+use citius_data::{Found, ReadOptions, shell_word};
 use citius_train::{Bytes, SourceKind, TrackedWishes, Wishes, count, read_options};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -85,10 +85,11 @@ impl SourceArgs {
     fn reading_flags(&self) -> String {
         let reading = &self.reading;
         let flag = |flag: &str, values: Option<Vec<String>>| {
-            values.map_or(String::new(), |values| format!(" --{flag} {}", word(&listed(&values))))
+            values.map_or(String::new(), |values| format!(" --{flag} {}", shell_word(listed(&values))))
         };
         let header = reading.header.map_or(String::new(), |header| format!(" --header {header}"));
-        let delimiter = reading.delimiter.as_ref().map_or(String::new(), |name| format!(" --delimiter {}", word(name)));
+        let delimiter =
+            reading.delimiter.as_ref().map_or(String::new(), |name| format!(" --delimiter {}", shell_word(name)));
         flag("missing", reading.missing()) + &flag("text", reading.text()) + &header + &delimiter
     }
 }
@@ -129,29 +130,5 @@ impl Drop for Progress {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
         }
-    }
-}
-
-/// A word as a shell takes it.
-fn word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "._-/+=:,@%".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
-fn path_word(path: &Path) -> String {
-    word(&path.to_string_lossy())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_for_a_shell() {
-        let words = ["a/b-1.csv", "my file.csv", "part-*.csv", "it's", ""].map(word);
-        assert_eq!(words, ["a/b-1.csv", "'my file.csv'", "'part-*.csv'", r"'it'\''s'", "''"]);
     }
 }

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use citius_data::packed::Summary;
-use citius_data::{DataError, Found, OnError, PackOptions, pack_source, pack_stream};
+use citius_data::{DataError, Escaped, Found, OnError, PackOptions, pack_source, pack_stream, shell_word};
 use citius_train::{SourceKind, count};
 use clap::Args;
 use serde_json::json;
 
 use super::packing::{Packing, What, prepare};
 use super::rows::Stoppable;
-use super::{Progress, SourceArgs, path_word};
+use super::{Progress, SourceArgs};
 use crate::args::on_error;
 use crate::error::{Done, Failure};
-use crate::screen::{Sink, line, number, seconds};
+use crate::screen::{self, Sink, line, number, seconds};
 use crate::train::interruption;
 
 #[derive(Args)]
@@ -119,7 +119,7 @@ fn check_flags(args: &PackArgs, found: &Found) -> Result<(), Failure> {
 
 /// Before anything is read: it may take long.
 fn check_out(args: &PackArgs) -> Result<(), Failure> {
-    let out = args.out.display();
+    let out = args.out.escaped();
     let full = |path: &Path| std::fs::canonicalize(path).ok();
     if full(&args.out).is_some_and(|path| full(&args.source.source) == Some(path)) {
         return Err(Failure::Usage(format!("{out}: is the source itself; choose another name")));
@@ -153,7 +153,7 @@ fn write(args: &PackArgs, packing: Packing, stop: &Arc<AtomicBool>) -> Result<Su
 }
 
 fn report(args: &PackArgs, summary: &Summary, schema: &str, told: &[String], time: f64) {
-    let next = format!("citius train {}", path_word(&args.out));
+    let next = format!("citius train {}", shell_word(&args.out));
     let rate = summary.bytes as f64 / 1e6 / time.max(1e-9);
     if args.json {
         let object = json!({
@@ -167,11 +167,12 @@ fn report(args: &PackArgs, summary: &Summary, schema: &str, told: &[String], tim
             "notes": told,
             "next": next,
         });
-        return line(Sink::Stdout, &object.to_string());
+        return screen::json(&object.to_string());
     }
     let (rows, megabytes) = (count(summary.rows as usize), number(summary.bytes as f64 / 1e6));
-    line(Sink::Stdout, &format!("{}: {rows} rows of {schema}", args.out.display()));
+    line(Sink::Stdout, &format!("{}: {rows} rows of {schema}", args.out.escaped()));
     told.iter().for_each(|told| line(Sink::Stdout, &format!("  {told}")));
     line(Sink::Stdout, &format!("  {megabytes} MB in {}, {} MB/s", seconds(time), number(rate)));
-    line(Sink::Stdout, &format!("\nnext: {next}"));
+    line(Sink::Stdout, "");
+    line(Sink::Stdout, &format!("next: {next}"));
 }

@@ -9,13 +9,13 @@ use citius_data::source::Stored;
 use citius_data::table::{Column, Values};
 use citius_data::{
     DataError, FieldMut, Grid, Inspection, Kind, MISSING, PackedFile, Preparation, Schema, Source, Stream, Table,
-    schema,
+    schema, shell_word,
 };
 use citius_train::{PREPARATION_NOTE, count};
 use serde_json::json;
 
+use super::Progress;
 use super::inspect::{InspectArgs, Told};
-use super::{Progress, path_word};
 use crate::error::Failure;
 
 /// Rows read where nobody says otherwise, and the bytes they may take.
@@ -54,7 +54,7 @@ pub(super) fn tell(args: &InspectArgs, path: &Path) -> Result<Told, Failure> {
         (true, false) => "; told from the rows that were read",
     };
     notes.push(format!("packed from {}{part}", meta.source));
-    let mut told = Told::of(inspection, "packed file", notes, format!("citius train {}", path_word(path)));
+    let mut told = Told::of(inspection, "packed file", notes, format!("citius train {}", shell_word(path)));
     told.object["statistics"] = json!(meta.statistics);
     told.object["source"] = json!(meta.source);
     told.object["verified"] = json!(args.verify);

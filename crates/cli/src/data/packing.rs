@@ -9,8 +9,9 @@ use citius_data::picture::{Channels, Output, Pictures};
 use citius_data::source::{SeriesOptions, SeriesWindows, tables};
 use citius_data::table::open_blocks;
 use citius_data::{
-    DataError, Encoded, FieldMut, Found, Grid, Images, InMemory, OnError, Order, PictureSource, Pipeline, Preparation,
-    PrepareOptions, Rows, Schema, Source, Stream, Table, Transform, mnist_dir, pixel_mean_std, read_cifar, schema,
+    DataError, Encoded, Escaped, FieldMut, Found, Grid, Images, InMemory, OnError, Order, PictureSource, Pipeline,
+    Preparation, PrepareOptions, Rows, Schema, Source, Stream, Table, Transform, mnist_dir, pixel_mean_std, read_cifar,
+    schema, shell_word,
 };
 use citius_train::{
     BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE, RowsFrom, SourceKind, TrackedWishes, count, larger_than_memory,
@@ -21,7 +22,6 @@ use serde_json::{Value, json};
 
 use super::inspect::{as_it_is, name_of};
 use super::pack::PackArgs;
-use super::path_word;
 use crate::error::Failure;
 
 /// Rows that a preparation is fitted on where a table is larger than memory.
@@ -69,13 +69,13 @@ pub(super) fn prepare(args: &PackArgs, found: Found) -> Result<Packing, Failure>
         }
         Found::Cifar(path) => cifar(args, &path),
         Found::Packed(path) => {
-            Err(Failure::Usage(format!("{}: is packed already; look at it with citius data inspect", path.display())))
+            Err(Failure::Usage(format!("{}: is packed already; look at it with citius data inspect", path.escaped())))
         }
         Found::Text(path) => Err(Failure::Usage(format!(
             "{}: a text is not packed: its windows would take some thousand times its size; \
              train on it as it is, with citius train {}",
-            path.display(),
-            path_word(&path)
+            path.escaped(),
+            shell_word(&path)
         ))),
     }
 }
@@ -181,7 +181,7 @@ fn cifar(args: &PackArgs, path: &Path) -> Result<Packing, Failure> {
             true => ("test pictures", "leave out --test"),
             false => ("training pictures", "pack the test pictures with --test"),
         };
-        return Err(Failure::Failed(format!("{}: there are no {missing} in it; {next}", path.display())));
+        return Err(Failure::Failed(format!("{}: there are no {missing} in it; {next}", path.escaped())));
     };
     grid(args, half, scale, Some(RowsFrom::Cifar))
 }

@@ -14,6 +14,7 @@ mod trace;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use citius_data::{Escaped, shell_word};
 use citius_train::{Counterfactuals, Profile, ProfileOptions, RunOptions, Training, Wishes, count};
 use clap::Args;
 
@@ -78,15 +79,15 @@ pub fn run(args: &ProfileArgs) -> Result<Done, Failure> {
     show(sink, &profile, args);
     if let Some(path) = &args.trace {
         trace::write(path, &profile)?;
-        line(sink, &format!("  trace      {}: open it in https://ui.perfetto.dev or chrome://tracing", path.display()));
+        line(sink, &format!("  trace      {}: open it in https://ui.perfetto.dev or chrome://tracing", path.escaped()));
     }
     if let Some(folder) = &args.tensorboard {
         tensorboard::write(folder, &profile)?;
-        line(sink, &format!("  tensorboard --logdir {}", folder.display()));
+        line(sink, &format!("  tensorboard --logdir {}", shell_word(folder)));
     }
     if args.json {
         let text = serde_json::to_string(&profile).map_err(|e| Failure::Failed(e.to_string()))?;
-        line(Sink::Stdout, &text);
+        screen::json(&text);
     }
     Ok(Done::Well)
 }

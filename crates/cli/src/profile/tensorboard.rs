@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use citius_data::Escaped;
 use citius_train::{Parts, Profile};
 
 use super::trace;
@@ -12,7 +13,7 @@ use crate::error::Failure;
 
 pub fn write(folder: &Path, profile: &Profile) -> Result<(), Failure> {
     let failed = |what: &Path, e: std::io::Error| {
-        Failure::Failed(format!("cannot write {}: {e}; choose another place with --tensorboard", what.display()))
+        Failure::Failed(format!("cannot write {}: {e}; choose another place with --tensorboard", what.escaped()))
     };
     fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

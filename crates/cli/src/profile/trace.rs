@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use citius_data::Escaped;
 use citius_train::{Kinds, Profile, Traced};
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::error::Failure;
 pub fn write(path: &Path, profile: &Profile) -> Result<(), Failure> {
     let text = serde_json::to_string(&trace(profile)).map_err(|e| Failure::Failed(e.to_string()))?;
     citius_data::write_whole(path, text.as_bytes()).map_err(|e| {
-        Failure::Failed(format!("cannot write {}: {e}; choose another place with --trace", path.display()))
+        Failure::Failed(format!("cannot write {}: {e}; choose another place with --trace", path.escaped()))
     })
 }
 

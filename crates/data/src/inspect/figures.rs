@@ -1,5 +1,7 @@
 //! Numbers, shares and bars for people.
 
+use crate::escape::Escaped;
+
 /// `1,234,567`
 pub(super) fn count(value: usize) -> String {
     grouped(&value.to_string())
@@ -65,8 +67,7 @@ pub(super) fn bar(share: f64, width: usize) -> String {
 
 /// The text in at most `width` characters, `…` at its end where it was cut.
 pub(super) fn cut(text: &str, width: usize) -> String {
-    // A line break or a tab in a name would break the page.
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean = text.chars().take(width.saturating_add(1)).collect::<String>().escaped();
     match clean.chars().count() > width {
         false => clean,
         true => clean.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -129,6 +130,6 @@ mod tests {
             (bar(1.0, 3), bar(0.5, 3), bar(1e-9, 3), bar(0.0, 3)),
             ("███".into(), "█▌".into(), "▏".into(), "".into())
         );
-        assert_eq!(cut("a\tlong\nname", 7), "a long…");
+        assert_eq!(cut("a\tlong\nname", 7), r"a\tlon…");
     }
 }

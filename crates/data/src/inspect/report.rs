@@ -6,6 +6,7 @@ use super::Inspection;
 use super::column::{ColumnSummary, Label};
 use super::figures::{bar, count, cut, histogram, number, percent, plural};
 use super::relations::{Measure, Relation};
+use crate::escape::Escaped;
 
 const WIDTH: usize = 100;
 /// Columns and classes shown; the rest is counted.
@@ -51,7 +52,7 @@ fn write_numbers(f: &mut fmt::Formatter<'_>, columns: &[&ColumnSummary]) -> fmt:
     for column in columns.iter().take(MOST_COLUMNS) {
         let Some(n) = &column.numbers else { continue };
         lines.push([
-            column.name.clone(),
+            column.name.escaped(),
             missing(column),
             number(n.min),
             number(n.median),
@@ -73,7 +74,7 @@ fn write_labels(f: &mut fmt::Formatter<'_>, columns: &[&ColumnSummary]) -> fmt::
     let mut lines = vec![["text", "missing", "distinct", "most frequent"].map(str::to_owned)];
     for column in columns.iter().take(MOST_COLUMNS) {
         let kind = if column.kind == "text" { String::new() } else { format!(" ({})", column.kind) };
-        let name = format!("{}{kind}", column.name);
+        let name = format!("{}{kind}", column.name.escaped());
         let distinct = column.distinct.map_or_else(|| "–".to_owned(), count);
         lines.push([name, missing(column), distinct, String::new()]);
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::column::{Label, share};
 use super::figures::{count, cut, percent, plural};
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::file;
 use crate::source::characters;
 
@@ -75,8 +76,8 @@ fn shown(c: char) -> String {
         ' ' => "blank".to_owned(),
         '\n' => "line end".to_owned(),
         '\t' => "tab".to_owned(),
-        c if c.is_control() || c.is_whitespace() => c.escape_default().to_string(),
-        c => c.to_string(),
+        c if c.is_whitespace() => c.escape_default().to_string(),
+        c => c.encode_utf8(&mut [0; 4]).escaped(),
     }
 }
 

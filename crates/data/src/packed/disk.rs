@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::direct::Direct;
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::file;
 use crate::slot::FieldMut;
 
@@ -26,7 +27,7 @@ pub(super) struct Disk {
 
 impl Disk {
     pub fn open(path: &Path) -> Result<Disk, DataError> {
-        let shown = path.display().to_string();
+        let shown = path.escaped();
         let refuse = |source: io::Error| DataError::Io { path: shown.clone(), source };
         match fs::metadata(path) {
             Ok(meta) if meta.is_file() => {}

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::whole::WholeFile;
 
 /// The file being written. Dropped unfinished, it is removed.
@@ -15,7 +16,7 @@ pub(super) struct Target {
 
 impl Target {
     pub fn create(path: &Path, overwrite: bool) -> Result<Target, DataError> {
-        let refuse = |problem: String| DataError::Write { path: path.display().to_string(), problem };
+        let refuse = |problem: String| DataError::Write { path: path.escaped(), problem };
         if path.is_dir() {
             return Err(refuse("it is a directory; name a file in it".into()));
         }
@@ -54,7 +55,7 @@ fn write_error(path: &Path, error: &io::Error) -> DataError {
         io::ErrorKind::AlreadyExists => "it exists by now; choose another name, or allow to overwrite it".to_owned(),
         _ => error.to_string(),
     };
-    DataError::Write { path: path.display().to_string(), problem }
+    DataError::Write { path: path.escaped(), problem }
 }
 
 #[cfg(test)]

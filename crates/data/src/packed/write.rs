@@ -11,6 +11,7 @@ use super::stats::Gatherer;
 use super::target::Target;
 use super::{Metadata, check_endianness};
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::schema::{Kind, MOST_FIELDS, Schema};
 use crate::slot::{FieldRef, Heap, Slot};
 use crate::{file, suggest};
@@ -256,7 +257,7 @@ impl PackWriter {
     }
 
     fn failed(&self, problem: &str) -> DataError {
-        DataError::Write { path: self.path.display().to_string(), problem: problem.to_owned() }
+        DataError::Write { path: self.path.escaped(), problem: problem.to_owned() }
     }
 }
 

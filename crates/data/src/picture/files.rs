@@ -6,6 +6,7 @@ use super::decode::{Channels, Picture};
 use super::folder::{ENDINGS, Pictures, collect, is_picture, load_file};
 use super::list;
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::file;
 use crate::source::expand;
 
@@ -37,7 +38,7 @@ impl PictureFiles {
                 (true, true) => found.add_folder(source, Path::new(""))?,
                 (true, false) => found.add_folder(source, source)?,
                 (false, _) if is_picture_file(source)? => {
-                    found.add(source.clone(), source.display().to_string());
+                    found.add(source.clone(), source.to_string_lossy().into_owned());
                 }
                 (false, _) => list::paths(source)?.into_iter().for_each(|(path, written)| found.add(path, written)),
             }
@@ -66,10 +67,10 @@ impl PictureFiles {
         collect(dir, Path::new(""), 0, 0, &mut inside, &mut self.skipped)?;
         if inside.is_empty() {
             let problem = format!("no picture in it ({})", ENDINGS.join(", "));
-            return Err(DataError::Folder { dir: dir.display().to_string(), problem });
+            return Err(DataError::Folder { dir: dir.escaped(), problem });
         }
         for (path, _) in inside {
-            self.add(dir.join(&path), shown_under.join(&path).display().to_string());
+            self.add(dir.join(&path), shown_under.join(&path).to_string_lossy().into_owned());
         }
         Ok(())
     }
@@ -115,7 +116,7 @@ impl Pictures for PictureFiles {
     }
 
     fn path(&self, i: usize) -> String {
-        self.files[i].display().to_string()
+        self.files[i].to_string_lossy().into_owned()
     }
 
     fn load_into(&self, i: usize, channels: Channels, file: &mut Vec<u8>, into: &mut Picture) -> Result<(), DataError> {
@@ -148,7 +149,7 @@ mod tests {
             (found.shown().to_vec(), greys)
         };
         let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let full = |name: &str| at(name).display().to_string();
+        let full = |name: &str| at(name).to_string_lossy().into_owned();
         assert_eq!(open(&["flat"]), (strings(&["a.png", "b.png"]), vec![1, 2]));
         assert_eq!(open(&["tree"]), (strings(&["c.png", "x/deep/d.png"]), vec![3, 4]));
         assert_eq!(open(&["list.csv"]), (strings(&["tree/c.png", "flat/a.png"]), vec![3, 1]));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::decode::{Channels, Picture, decode_into};
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::file;
 
 /// Pictures that can be had in any order, from several threads at once.
@@ -65,7 +66,7 @@ impl PictureFolder {
     /// Finds the pictures; they are read when asked for.
     pub fn open(dir: impl AsRef<Path>) -> Result<PictureFolder, DataError> {
         let dir = dir.as_ref();
-        let problem = |problem: String| DataError::Folder { dir: dir.display().to_string(), problem };
+        let problem = |problem: String| DataError::Folder { dir: dir.escaped(), problem };
         if !dir.is_dir() {
             return Err(problem(match dir.exists() {
                 true => format!("a file, not a folder; {LAYOUT}"),
@@ -126,7 +127,7 @@ impl Pictures for PictureFolder {
     }
 
     fn path(&self, i: usize) -> String {
-        self.dir.join(&self.files[i].0).display().to_string()
+        self.dir.join(&self.files[i].0).to_string_lossy().into_owned()
     }
 
     fn load_into(&self, i: usize, channels: Channels, file: &mut Vec<u8>, into: &mut Picture) -> Result<(), DataError> {
@@ -143,8 +144,7 @@ pub(super) fn load_file(
 ) -> Result<(), DataError> {
     bytes.clear();
     File::open(path).and_then(|mut file| file.read_to_end(bytes)).map_err(|error| file::open_error(path, error))?;
-    decode_into(bytes, channels, into)
-        .map_err(|problem| DataError::Picture { path: path.display().to_string(), problem })
+    decode_into(bytes, channels, into).map_err(|problem| DataError::Picture { path: path.escaped(), problem })
 }
 
 /// Pictures in a folder and the folders inside it, in the order of their paths.
@@ -158,7 +158,7 @@ pub(super) fn collect(
 ) -> Result<(), DataError> {
     if depth > DEEPEST {
         let problem = format!("folders inside folders {DEEPEST} times over; is there a link that leads back up?");
-        return Err(DataError::Folder { dir: dir.display().to_string(), problem });
+        return Err(DataError::Folder { dir: dir.escaped(), problem });
     }
     for (name, path) in sorted(dir)? {
         let relative = relative.join(&name);
@@ -174,7 +174,7 @@ pub(super) fn collect(
 
 /// What is in a folder, in the order of the names' bytes on every machine.
 fn sorted(dir: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
-    let io = |source| DataError::Io { path: dir.display().to_string(), source };
+    let io = |source| DataError::Io { path: dir.escaped(), source };
     let mut entries = Vec::new();
     for entry in fs::read_dir(dir).map_err(io)? {
         let entry = entry.map_err(io)?;
@@ -182,7 +182,7 @@ fn sorted(dir: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
             Ok(name) => entries.push((name, entry.path())),
             Err(name) => {
                 let problem = format!("the name {name:?} in it is not UTF-8 text; rename it");
-                return Err(DataError::Folder { dir: dir.display().to_string(), problem });
+                return Err(DataError::Folder { dir: dir.escaped(), problem });
             }
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(folder.labels(), ["cat", "dog"]);
         assert_eq!(folder.skipped(), 3);
         let found: Vec<(String, i32)> = (0..folder.len())
-            .map(|i| (folder.path(i).replace(&dir.path().display().to_string(), ""), folder.label(i)))
+            .map(|i| (folder.path(i).replace(&dir.path().to_string_lossy().into_owned(), ""), folder.label(i)))
             .collect();
         let expected = [("/cat/deep/c.png", 0), ("/cat/z.png", 0), ("/dog/a.png", 1), ("/dog/b.PNG", 1)];
         assert!(found.iter().zip(expected).all(|(a, b)| a.0 == b.0 && a.1 == b.1) && found.len() == 4, "{found:?}");

@@ -138,7 +138,7 @@ impl Pictures for PictureList {
     }
 
     fn path(&self, i: usize) -> String {
-        self.dir.join(&self.paths[self.rows[i].0 as usize]).display().to_string()
+        self.dir.join(&self.paths[self.rows[i].0 as usize]).to_string_lossy().into_owned()
     }
 
     fn load_into(&self, i: usize, channels: Channels, file: &mut Vec<u8>, into: &mut Picture) -> Result<(), DataError> {

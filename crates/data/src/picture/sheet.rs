@@ -8,6 +8,7 @@ use super::decode::{Channels, Picture};
 use super::folder::Pictures;
 use super::font;
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::whole::WholeFile;
 
 const PAGE: [u8; 3] = [250, 250, 250];
@@ -43,7 +44,7 @@ pub fn contact_sheet(
 }
 
 fn cannot_write(path: &Path, source: io::Error) -> DataError {
-    DataError::Write { path: path.display().to_string(), problem: source.to_string() }
+    DataError::Write { path: path.escaped(), problem: source.to_string() }
 }
 
 struct Sheet<'a> {

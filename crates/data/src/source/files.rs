@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::concat::common_name;
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::suggest;
 use crate::table::{MISSING, ReadOptions, Table, Values};
 
@@ -24,8 +25,7 @@ pub fn expand(pattern: &str) -> Result<Vec<PathBuf>, DataError> {
     })?;
     let mut files = Vec::new();
     for path in paths {
-        let path =
-            path.map_err(|error| DataError::Io { path: error.path().display().to_string(), source: error.into() })?;
+        let path = path.map_err(|error| DataError::Io { path: error.path().escaped(), source: error.into() })?;
         if path.is_file() {
             files.push(path);
         }
@@ -61,10 +61,10 @@ fn near(pattern: &str) -> String {
         let plain = name.replace(['*', '?'], "");
         let hint = suggest::hint(&plain, names.iter().map(String::as_str));
         return match names.is_empty() {
-            true => format!(" matches; {} is empty", shown.display()),
+            true => format!(" matches; {} is empty", shown.escaped()),
             false => format!(
                 " matches{hint}; {} holds {}",
-                shown.display(),
+                shown.escaped(),
                 suggest::list(names.iter().map(String::as_str), 8)
             ),
         };

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use crate::error::DataError;
+use crate::escape::Escaped;
 use crate::file;
 
 /// Buffers that are kept for the next reading take no more than this.
@@ -40,7 +41,7 @@ impl Watched {
         let meta = file::check_readable(path)?;
         if !meta.is_file() {
             return Err(DataError::NotAFile {
-                path: path.display().to_string(),
+                path: path.escaped(),
                 what: "a pipe".into(),
                 next: "copy its data into a file first, parts of a pipe cannot be read again".into(),
             });
@@ -71,7 +72,7 @@ impl Watched {
             Ok(meta) if modified(&meta) != self.modified => "was changed".to_owned(),
             Ok(_) => return Ok(()),
         };
-        Err(DataError::Changed { path: self.path.display().to_string(), what })
+        Err(DataError::Changed { path: self.path.escaped(), what })
     }
 
     /// Exactly these bytes. The length is held against the size of the file before memory is taken.
@@ -119,7 +120,7 @@ impl Watched {
     }
 
     fn failed(&self, source: io::Error) -> DataError {
-        DataError::Io { path: self.path.display().to_string(), source }
+        DataError::Io { path: self.path.escaped(), source }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use citius_data::bounded;
+use citius_data::{Escaped, bounded};
 use citius_train::{Event, Wishes};
 use serde_json::Value;
 
@@ -56,9 +56,9 @@ impl Ledger {
             std::io::ErrorKind::NotFound => format!(
                 "{}: a run's directory has an events.jsonl, this one has none; give the directory that `citius train` wrote, \
                  or a source or settings file",
-                directory.display()
+                directory.escaped()
             ),
-            _ => format!("{}: cannot be read: {error}", path.display()),
+            _ => format!("{}: cannot be read: {error}", path.escaped()),
         })?;
         let mut ledger = Ledger::default();
         let mut started = None;
@@ -74,7 +74,7 @@ impl Ledger {
                 // the last line may be half written
                 Err(_) if lines.peek().is_none() => break,
                 Err(error) => {
-                    return Err(format!("{}: line {number} is damaged ({error}); give another run", path.display()));
+                    return Err(format!("{}: line {number} is damaged ({error}); give another run", path.escaped()));
                 }
             };
             match event.get("event").and_then(Value::as_str) {
@@ -89,7 +89,7 @@ impl Ledger {
                 true => "was written by another version of citius",
                 false => "does not tell of the start of a run; it may have been cut off before anything began",
             };
-            return Err(format!("{} {why}; run `citius train` again, or give its settings file", path.display()));
+            return Err(format!("{} {why}; run `citius train` again, or give its settings file", path.escaped()));
         }
         Ok((ledger, started))
     }
@@ -101,14 +101,14 @@ impl Ledger {
             format!(
                 "{}: the run has no checkpoint yet, so what it was asked for is not known; look again later, or give its \
                  settings file",
-                directory.display()
+                directory.escaped()
             )
         };
         let text = text_of(&path).map_err(|_| missing())?;
         let other = "was written by another version of citius; give the settings file of the run instead";
-        let state: Value = serde_json::from_str(&text).map_err(|_| format!("{} {other}", path.display()))?;
+        let state: Value = serde_json::from_str(&text).map_err(|_| format!("{} {other}", path.escaped()))?;
         let wishes = state.get("wishes").cloned().unwrap_or(Value::Null);
-        Wishes::from_json(wishes).map_err(|_| format!("{} {other}", path.display()))
+        Wishes::from_json(wishes).map_err(|_| format!("{} {other}", path.escaped()))
     }
 
     fn read_event(&mut self, event: &Value) {

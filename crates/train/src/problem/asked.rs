@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use citius_data::picture::{PictureFiles, PictureSource, Pipeline};
 use citius_data::source::SeriesScale;
-use citius_data::{DataError, Dataset, Features, FieldMut, Found, Kind, OnError, Rows, Source, Table, Target, schema};
+use citius_data::{
+    DataError, Dataset, Escaped, Features, FieldMut, Found, Kind, OnError, Rows, Source, Table, Target, schema,
+};
 
 use super::rows::{RowsFrom, RowsInput, open_pictures};
 use crate::TrainError;
@@ -43,7 +45,7 @@ impl RowsInput {
                     (true, false) => Err(TrainError::Setting(format!(
                         "{}: a packed file holds windows and what follows them, not the latest rows; give the table it \
                          was packed from, or add --every-window",
-                        path.display()
+                        path.escaped()
                     ))),
                 }
             }
@@ -89,7 +91,7 @@ impl RowsInput {
                 let more = if known.len() > LISTED { " …" } else { "" };
                 let problem = format!("the model does not know the class {label:?}, only {listed}{more}");
                 let next = "leave its rows out, or train a model with them";
-                Err(TrainError::Setting(format!("{}: {problem}; {next}", path.display())))
+                Err(TrainError::Setting(format!("{}: {problem}; {next}", path.escaped())))
             }
         };
         classes.iter().map(number).collect()

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use citius_data::{
-    Features, Field, Images, Kind, Schema, Task, digits, image_dataset, mnist_dir, pixel_mean_std, read_cifar, schema,
+    Escaped, Features, Field, Images, Kind, Schema, Task, digits, image_dataset, mnist_dir, pixel_mean_std, read_cifar,
+    schema,
 };
 
 use super::rows::{RowsFrom, RowsInput};
@@ -45,7 +46,7 @@ impl Problem {
         let labels = cifar.labels.clone();
         let (train, test) = cifar.datasets()?;
         if train.rows == 0 {
-            let problem = format!("{}: there are no training pictures, data_batch_*.bin or train.bin", path.display());
+            let problem = format!("{}: there are no training pictures, data_batch_*.bin or train.bin", path.escaped());
             return Err(TrainError::Setting(problem));
         }
         let bytes = match &train.features {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use citius_data::{Dataset, Kind, PackedFile, Stream, schema};
+use citius_data::{Dataset, Escaped, Kind, PackedFile, Stream, schema};
 
 use super::Input;
 use super::packed::preparation;
@@ -21,7 +21,7 @@ impl PackedRows {
     pub fn open(path: &Path, input: &Input) -> Result<PackedRows, TrainError> {
         let file = PackedFile::open(path)?;
         let wrong =
-            |problem: &str, next: &str| Err(TrainError::Setting(format!("{}: {problem}; {next}", path.display())));
+            |problem: &str, next: &str| Err(TrainError::Setting(format!("{}: {problem}; {next}", path.escaped())));
         let x = file.metadata().schema.field(schema::INPUT);
         let labels = file.metadata().schema.field(schema::TARGET).map_or(&[][..], |y| &y.labels);
         let mut bytes = (1.0 / 255.0, 0.0);

@@ -8,8 +8,8 @@ use citius_data::source::{
     ColumnScale, Predict, SeriesOptions, SeriesScale, SeriesWindows, Stored, Text, TextWindows, Vocabulary,
 };
 use citius_data::{
-    DataError, Dataset, Features, Field, FieldMut, Found, InMemory, Kind, OnError, PackedFile, Rows, Sampling, Schema,
-    Source, Splits, Stream, Table, Target, Task, read_cifar, schema,
+    DataError, Dataset, Escaped, Features, Field, FieldMut, Found, InMemory, Kind, OnError, PackedFile, Rows, Sampling,
+    Schema, Source, Splits, Stream, Table, Target, Task, read_cifar, schema,
 };
 use citius_nn::RowShape;
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ impl RowsInput {
             RowsFrom::Cifar => {
                 let (train, test) = read_cifar(path)?.datasets()?;
                 let half = if test.rows > 0 { test } else { train };
-                Box::new(InMemory::new(&path.display().to_string(), Arc::new(half))?)
+                Box::new(InMemory::new(&path.escaped(), Arc::new(half))?)
             }
             RowsFrom::Packed => Box::new(PackedFile::open(path)?.load(u64::MAX)?),
             RowsFrom::Own => {
@@ -103,7 +103,7 @@ impl RowsInput {
             true => Ok(()),
             false => Err(TrainError::Setting(format!(
                 "{}: its rows are {found}, the model was trained on {known}",
-                path.display()
+                path.escaped()
             ))),
         }
     }
