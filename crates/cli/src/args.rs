@@ -1,6 +1,7 @@
 //! Flags that `train` and `plan` share, as wishes.
 
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
 use citius_cpu::{Isa, Options};
 use citius_data::{OnError, Transform};
@@ -11,6 +12,7 @@ use clap::Args;
 use crate::bench::IsaName;
 use crate::error::Failure;
 use crate::reading::ReadingArgs;
+use crate::screen::{Sink, line};
 
 #[derive(Args)]
 pub struct WishArgs {
@@ -198,7 +200,7 @@ pub struct MachineArgs {
     /// Weights and sums stay in 32 bits [default: fp32; tf32 for convolutions with --device cuda]
     #[arg(long, value_name = "fp32|tf32|bf16|fp16")]
     pub precision: Option<Precision>,
-    /// Threads to use; 0 takes as many as turn out fastest
+    /// Threads to use, at most one per core; 0 takes as many as turn out fastest
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
     /// Instruction set to use instead of the best one here
@@ -273,9 +275,7 @@ impl WishArgs {
 
 impl MachineArgs {
     pub fn options(self) -> Result<Options, Failure> {
-        if self.threads > 1024 {
-            return Err(Failure::Usage(format!("--threads {} is more than any machine has", self.threads)));
-        }
+        let threads = threads_used(self.threads);
         let isa = self.isa.map(|name| match name {
             IsaName::Portable => Isa::Portable,
             IsaName::Avx2 => Isa::Avx2,
@@ -285,8 +285,20 @@ impl MachineArgs {
         if let Some(isa) = isa.filter(|isa| !Isa::available().contains(isa)) {
             return Err(Failure::Usage(format!("this machine has no {isa}; the best it has is {}", Isa::detect())));
         }
-        Ok(Options { threads: self.threads, isa, ..Options::default() })
+        Ok(Options { threads, isa, ..Options::default() })
     }
+}
+
+/// `--threads`, at most one per core. More would take turns on the same cores and wait for each other; the results are the same bits.
+pub fn threads_used(given: usize) -> usize {
+    let (used, said) = capped(given, available_parallelism().map_or(1, |n| n.get()));
+    said.iter().for_each(|said| line(Sink::Stderr, said));
+    used
+}
+
+fn capped(given: usize, cores: usize) -> (usize, Option<String>) {
+    let of_cores = if cores == 1 { "1 core: 1 is used".to_owned() } else { format!("{cores} cores: {cores} are used") };
+    (given.min(cores), (given > cores).then(|| format!("note: --threads {given} on {of_cores}")))
 }
 
 #[derive(Clone)]
@@ -350,5 +362,19 @@ fn loss(text: &str) -> Result<LossArg, String> {
     match text {
         "auto" => Ok(LossArg(None)),
         name => Loss::by_name(name).map(|loss| LossArg(Some(loss))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_threads_than_cores_are_capped_and_said() {
+        assert_eq!(capped(0, 2), (0, None));
+        assert_eq!(capped(2, 2), (2, None));
+        assert_eq!(capped(8, 2), (2, Some("note: --threads 8 on 2 cores: 2 are used".to_owned())));
+        assert_eq!(capped(usize::MAX, 1).0, 1);
+        assert!(capped(3, 1).1.unwrap().ends_with("on 1 core: 1 is used"));
     }
 }

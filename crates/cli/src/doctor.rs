@@ -13,7 +13,7 @@ use citius_doctor::{
 use citius_train::Wishes;
 use clap::Args;
 
-use crate::args::WishArgs;
+use crate::args::{WishArgs, threads_used};
 use crate::error::{Done, Failure};
 use crate::screen::{self, Sink, Waiting, line, page};
 
@@ -126,7 +126,7 @@ fn selftest(args: &DoctorArgs) -> Result<Done, Failure> {
     }
     let threads = match args.wishes.machine.threads {
         0 => suite.threads,
-        given => given.min(1024),
+        given => threads_used(given),
     };
     let mut suite = SelfTest { only: args.only.clone(), trial: suite.trial.min(args.budget), threads, ..suite };
     if !args.seeds.is_empty() {

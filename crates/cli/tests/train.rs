@@ -218,6 +218,18 @@ fn interrupted_and_resumed() {
     assert!(weights("whole") == weights("pieces"));
 }
 
+#[test]
+fn more_threads_than_cores_are_said_and_give_the_same_model() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.works("train houses.csv --epochs 2 --threads 1 --out one");
+    let ran = folder.works("train houses.csv --epochs 2 --threads 100000 --out many");
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert!(ran.err.contains(&format!("note: --threads 100000 on {cores} core")), "{}", ran.err);
+    let weights = |name: &str| fs::read(folder.path(name).join("model.safetensors")).unwrap();
+    assert!(weights("one") == weights("many"));
+}
+
 /// `citius predict … | head -1` is no failure.
 #[cfg(unix)]
 #[test]

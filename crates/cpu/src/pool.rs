@@ -1,7 +1,8 @@
 //! Threads that live as long as their executable. Between runs they sleep; during a run they spin at light barriers, because a
-//! wake-up costs more than a small step.
+//! wake-up costs more than a small step. Those that wait long are parked: the core may be needed by the thread they wait for.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,6 +14,7 @@ struct Shared {
     job: Mutex<(u64, Option<SendJob>)>,
     wake: Condvar,
     finished: AtomicUsize,
+    parking: ParkingSpot,
     stop: AtomicBool,
 }
 
@@ -33,6 +35,7 @@ impl Pool {
             job: Mutex::new((0, None)),
             wake: Condvar::new(),
             finished: AtomicUsize::new(0),
+            parking: ParkingSpot::new(),
             stop: AtomicBool::new(false),
         });
         let spawn = |index: usize| {
@@ -56,10 +59,7 @@ impl Pool {
         let together = Together;
         job(0);
         drop(together);
-        let mut spin = Spin::default();
-        while self.shared.finished.load(Ordering::Acquire) < self.threads.len() {
-            spin.wait();
-        }
+        self.shared.parking.wait_until(|| self.shared.finished.load(Ordering::Acquire) == self.threads.len());
     }
 }
 
@@ -95,6 +95,7 @@ fn work(shared: &Shared, index: usize) {
             unsafe { (*job)(index) };
         }
         shared.finished.fetch_add(1, Ordering::Release);
+        shared.parking.unpark();
     }
 }
 
@@ -115,6 +116,7 @@ impl Drop for Together {
 /// core, where a common counter would cross twice.
 pub struct Barrier {
     arrivals: Vec<Arrivals>,
+    parking: ParkingSpot,
 }
 
 #[repr(align(128))]
@@ -122,7 +124,8 @@ struct Arrivals(AtomicUsize);
 
 impl Barrier {
     pub fn new(most_threads: usize) -> Barrier {
-        Barrier { arrivals: (0..most_threads).map(|_| Arrivals(AtomicUsize::new(0))).collect() }
+        let arrivals = (0..most_threads).map(|_| Arrivals(AtomicUsize::new(0))).collect();
+        Barrier { arrivals, parking: ParkingSpot::new() }
     }
 
     /// While nobody waits: threads that stayed away are level with the others again.
@@ -139,51 +142,80 @@ impl Barrier {
         let arrivals = &self.arrivals[..threads];
         let round = arrivals[thread].0.load(Ordering::Relaxed) + 1;
         arrivals[thread].0.store(round, Ordering::Release);
+        self.parking.unpark();
         for other in arrivals {
-            let mut spin = Spin::default();
-            while other.0.load(Ordering::Acquire) < round {
-                spin.wait();
+            if other.0.load(Ordering::Acquire) < round {
+                self.parking.wait_until(|| other.0.load(Ordering::Acquire) >= round);
             }
         }
     }
 }
 
-/// Spins for some microseconds, then gives the core away: other work may hold the thread we wait for. Where that takes longer than
-/// such work is usually given, it sleeps: a machine with more threads than cores has none to spin on.
-#[derive(Default)]
-struct Spin(u32);
-
-/// What a waiting thread does next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Pause {
-    Spin,
-    Yield,
-    Sleep(Duration),
+/// Where threads wait for what others do: they spin for some microseconds, then park until they are woken. They do not yield. A core that
+/// is given away on a busy machine comes back after everyone else's turn, while a thread that is woken is among the next.
+struct ParkingSpot {
+    /// Spins before a thread parks: fewer each time it had to, more each time spinning was enough. A thread that shares its core with
+    /// other work spins in vain, and the time counts against its turn.
+    spins: AtomicU32,
+    parked: AtomicUsize,
+    lock: Mutex<()>,
+    wake: Condvar,
 }
 
-impl Spin {
-    const SPINS: u32 = 4000;
-    const YIELDS: u32 = 200;
-    const SHORTEST: Duration = Duration::from_micros(50);
+impl ParkingSpot {
+    /// The most are 50 to 200 µs, by the processor: some times what it costs to park and be woken.
+    const SPINS: RangeInclusive<u32> = 60..=4000;
+    /// [`ParkingSpot::unpark`] looks for parked threads without a fence. It may miss one that has just parked, which then looks again
+    /// by itself.
     const LONGEST: Duration = Duration::from_millis(1);
 
-    #[inline]
-    fn wait(&mut self) {
-        match self.next() {
-            Pause::Spin => std::hint::spin_loop(),
-            Pause::Yield => std::thread::yield_now(),
-            Pause::Sleep(time) => std::thread::sleep(time),
-        }
+    fn new() -> ParkingSpot {
+        let spins = AtomicU32::new(*ParkingSpot::SPINS.end());
+        ParkingSpot { spins, parked: AtomicUsize::new(0), lock: Mutex::new(()), wake: Condvar::new() }
     }
 
     #[inline]
-    fn next(&mut self) -> Pause {
-        self.0 = self.0.saturating_add(1);
-        match self.0 {
-            n if n < Spin::SPINS => Pause::Spin,
-            n if n < Spin::SPINS + Spin::YIELDS => Pause::Yield,
-            n => Pause::Sleep((Spin::SHORTEST * (n - Spin::SPINS - Spin::YIELDS + 1).min(100)).min(Spin::LONGEST)),
+    fn wait_until(&self, ready: impl Fn() -> bool) {
+        let (least, most) = (*ParkingSpot::SPINS.start(), *ParkingSpot::SPINS.end());
+        let spins = self.spins.load(Ordering::Relaxed);
+        for _ in 0..spins {
+            if ready() {
+                if spins < most {
+                    self.spins.store((spins * 2).min(most), Ordering::Relaxed);
+                }
+                return;
+            }
+            std::hint::spin_loop();
         }
+        self.spins.store((spins / 2).max(least), Ordering::Relaxed);
+        self.park_until(ready);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn park_until(&self, ready: impl Fn() -> bool) {
+        let mut guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        self.parked.fetch_add(1, Ordering::SeqCst);
+        while !ready() {
+            guard = self.wake.wait_timeout(guard, ParkingSpot::LONGEST).unwrap_or_else(|e| e.into_inner()).0;
+        }
+        self.parked.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Called after each change that others may wait for.
+    #[inline]
+    fn unpark(&self) {
+        if self.parked.load(Ordering::Relaxed) > 0 {
+            self.unpark_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unpark_all(&self) {
+        // a thread between its look and its sleep holds the lock
+        drop(self.lock.lock().unwrap_or_else(|e| e.into_inner()));
+        self.wake.notify_all();
     }
 }
 
@@ -223,20 +255,56 @@ impl Drop for FlushSubnormals {
 mod tests {
     use super::*;
 
+    /// Waits for a state that another thread brings about.
+    fn comes_true(state: impl Fn() -> bool) -> bool {
+        let look = |_| {
+            std::thread::sleep(Duration::from_millis(1));
+            state()
+        };
+        (0..60_000).any(look)
+    }
+
     #[test]
-    fn a_thread_that_waits_long_spins_then_yields_then_sleeps() {
-        let mut spin = Spin::default();
-        let pauses: Vec<Pause> = (0..5000).map(|_| spin.next()).collect();
-        let count = |kind: &dyn Fn(&Pause) -> bool| pauses.iter().filter(|p| kind(p)).count() as u32;
-        assert_eq!(count(&|p| *p == Pause::Spin), Spin::SPINS - 1);
-        assert_eq!(count(&|p| *p == Pause::Yield), Spin::YIELDS);
-        assert!(pauses.is_sorted_by_key(|p| match p {
-            Pause::Spin => Duration::ZERO,
-            Pause::Yield => Duration::from_nanos(1),
-            Pause::Sleep(time) => *time,
-        }));
-        assert_eq!(pauses.last(), Some(&Pause::Sleep(Spin::LONGEST)));
-        // for days, without an overflow
-        assert_eq!(Spin(u32::MAX).next(), Pause::Sleep(Spin::LONGEST));
+    fn a_thread_that_waits_long_at_a_barrier_is_parked_until_all_have_come() {
+        let barrier = Barrier::new(3);
+        std::thread::scope(|scope| {
+            (0..2).for_each(|i| {
+                drop(scope.spawn({
+                    let barrier = &barrier;
+                    move || barrier.wait(i, 3)
+                }))
+            });
+            let parked = comes_true(|| barrier.parking.parked.load(Ordering::SeqCst) == 2);
+            barrier.wait(2, 3);
+            assert!(parked, "both spin");
+        });
+        assert_eq!(barrier.parking.parked.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn the_caller_is_parked_while_a_thread_of_the_pool_works_long() {
+        let pool = Pool::new(2).unwrap();
+        let parked = AtomicBool::new(false);
+        pool.run(&|thread| {
+            if thread == 1 {
+                let caller = comes_true(|| pool.shared.parking.parked.load(Ordering::SeqCst) == 1);
+                parked.store(caller, Ordering::SeqCst);
+            }
+        });
+        assert!(parked.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn who_had_to_park_spins_less_the_next_time_and_more_after_spinning_was_enough() {
+        let spot = ParkingSpot::new();
+        let spins = || spot.spins.load(Ordering::Relaxed);
+        let wait = |looks: u32| {
+            let looked = AtomicU32::new(0);
+            spot.wait_until(|| looked.fetch_add(1, Ordering::Relaxed) >= looks);
+        };
+        (0..20).for_each(|_| wait(spins() + 2));
+        assert_eq!(spins(), *ParkingSpot::SPINS.start());
+        (0..20).for_each(|_| wait(10));
+        assert_eq!(spins(), *ParkingSpot::SPINS.end());
     }
 }

@@ -54,7 +54,7 @@ pub struct StepArgs {
     /// Large products: fp32; on a GPU tf32, bf16 or fp16; bf16 also on processors that gain from it (AMX, AMD's AVX512-BF16)
     #[arg(long, default_value = "fp32", value_name = "fp32|tf32|bf16|fp16", help_heading = "Machine")]
     pub precision: Precision,
-    /// Threads to use; 0 takes as many as turn out fastest
+    /// Threads to use, at most one per core; 0 takes as many as turn out fastest
     #[arg(long, help_heading = "Machine", default_value_t = 0)]
     pub threads: usize,
     /// Seconds to spend on each workload

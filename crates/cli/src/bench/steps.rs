@@ -15,18 +15,15 @@ use citius_nn::{Adam, Learning, cross_entropy, mse};
 use citius_plan::Plan;
 use citius_train::{Device, Engine, Filler, Machine, Workers, row_order};
 
+use crate::args::threads_used;
 use crate::screen::{self, Sink};
 
 use super::workload::{SEED, Workload};
 use super::{IsaName, StepArgs, Variant, median, rounded};
 
 const MOST_EPOCHS: usize = 200;
-const MOST_THREADS: usize = 256;
 
 pub fn run(args: &StepArgs) -> Result<(), String> {
-    if args.threads > MOST_THREADS {
-        return Err(format!("--threads {}: at most {MOST_THREADS}", args.threads));
-    }
     let halves_from = (args.precision == Precision::Bf16).then_some(LARGE_PRODUCT);
     let gains = halves_from.is_some() && gains_from_halves();
     if args.precision != Precision::Fp32 && args.device == Device::Cpu && !gains {
@@ -37,7 +34,8 @@ pub fn run(args: &StepArgs) -> Result<(), String> {
         );
     }
     let isa = args.isa.map(IsaName::available).transpose()?;
-    let cpu = Options { threads: args.threads, isa, halves_from, timing: Timing::Sampled, ..Options::default() };
+    let threads = threads_used(args.threads);
+    let cpu = Options { threads, isa, halves_from, timing: Timing::Sampled, ..Options::default() };
     let cuda = citius_cuda::Options { precision: args.precision, ..Default::default() };
     let machine = Machine { device: args.device, cpu, cuda };
     let budget =
