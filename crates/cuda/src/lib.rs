@@ -8,7 +8,7 @@
 //! large.rs       large products for cuBLASLt, in 16 bits if asked (precision.rs)
 //! layout.rs      where every buffer lies
 //! source/        schedule → CUDA C++: one kernel that runs many steps, or one per level around large products
-//! compile.rs     source → machine code, kept on disk
+//! compile.rs     source → machine code, kept on disk (kernel_cache.rs)
 //! device.rs      the GPU: memory, streams, kernels
 //! session.rs     parameters and states of a model on the GPU
 //! executable.rs  a plan bound to a GPU; levels.rs, product.rs: where it is kernels and products one after the other
@@ -22,6 +22,7 @@ mod draw;
 mod error;
 mod estimate;
 mod executable;
+mod kernel_cache;
 mod large;
 mod layout;
 mod ledger;
@@ -36,11 +37,12 @@ mod source;
 mod transposes;
 
 pub use choice::{Chip, Scheduled, bytes_needed, schedule};
-pub use compile::{Cache, Care, compile, load_compiler};
+pub use compile::{Care, compile, load_compiler};
 pub use device::Device;
 pub use error::CudaError;
 pub use estimate::Estimate;
 pub use executable::{Executable, Options};
+pub use kernel_cache::KernelCache;
 pub use large::{By, LARGE_PRODUCT, Large, Rule, call_library};
 pub use layout::{Layout, LeafPlaces};
 pub use ledger::Ledger;
