@@ -53,7 +53,7 @@ pub enum CpuError {
     Plan(String),
     #[error("{0}: leave some memory to this process, or allow it to make code")]
     Code(String),
-    #[error("no memory for {0} bytes of intermediate results: use a smaller batch or a smaller network")]
+    #[error("no memory for {0} bytes of weights or intermediate results: use a smaller network or a smaller batch")]
     OutOfMemory(usize),
     #[error("cannot start threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -104,7 +104,7 @@ impl Executable {
             return Err(CpuError::TooManyThreads(options.threads));
         }
         citius_plan::verify(&plan).map_err(CpuError::Plan)?;
-        memory.admit(&plan);
+        memory.admit(&plan)?;
         let isa = options.isa.unwrap_or_else(Isa::detect).min(Isa::detect());
         let goals = Goals { halves: options.halves_from, thirds: options.thirds_from.unwrap_or(LARGE_PRODUCT) };
         let (plan, halves) = halve_products(plan, isa, goals);
@@ -112,7 +112,7 @@ impl Executable {
         let cores = available_parallelism().map_or(1, |n| n.get());
         let tuning = Tuning::of(options.threads, cores, plan.total().flops);
         let most = tuning.candidates().iter().copied().max().unwrap_or(1);
-        let arena = Aligned::try_new(plan.scratch_bytes).ok_or(CpuError::OutOfMemory(plan.scratch_bytes))?;
+        let arena = Aligned::try_new(plan.scratch_bytes)?;
         let step_value = Aligned::new(64);
         let mut constants = Vec::new();
         let mut leaves = Vec::new();
@@ -123,7 +123,7 @@ impl Executable {
                 Storage::Scratch { offset } => pointers[id] = unsafe { arena.pointer().add(*offset) },
                 Storage::Step => pointers[id] = step_value.pointer(),
                 Storage::Constant(values) => {
-                    let bytes = Aligned::new(values.len() * 4);
+                    let bytes = Aligned::try_new(values.len() * 4)?;
                     // SAFETY: just allocated with room for these values.
                     unsafe {
                         std::ptr::copy_nonoverlapping(values.as_ptr() as *const u8, bytes.pointer(), values.len() * 4)
@@ -265,7 +265,7 @@ impl Executable {
                     return Err(CpuError::Plan(format!("more than {MOST_SLOTS} inputs to be filled for every step")));
                 }
                 let size = (elements * buffer.dtype.bytes()).next_multiple_of(64);
-                let (now, next) = (Aligned::new(size), Aligned::new(size));
+                let (now, next) = (Aligned::try_new(size)?, Aligned::try_new(size)?);
                 self.pointers[id] = now.pointer();
                 self.slots.push(Slot {
                     name: name.clone(),

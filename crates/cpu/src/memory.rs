@@ -2,12 +2,15 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use citius_graph::{LeafKind, Part, Seen, Shape};
 use citius_plan::{Plan, Storage};
 
+use crate::CpuError;
 use crate::pages::{LARGE_PAGE, prefer_large_pages};
+use crate::tensor_view::{self, Piece, TensorView, ViewLayout};
 
 /// Memory aligned to a cache line (and to the widest vector), zeroed at first.
 pub struct Aligned {
@@ -25,13 +28,18 @@ unsafe impl Send for Aligned {}
 unsafe impl Sync for Aligned {}
 
 impl Aligned {
+    /// For a few kilobytes, or what a kernel needs in the middle of a step: ends the process when there is no such memory.
     pub fn new(bytes: usize) -> Aligned {
-        let layout = || Layout::from_size_align(bytes.max(1), 1).unwrap_or(Layout::new::<[u8; 64]>());
-        Aligned::try_new(bytes).unwrap_or_else(|| handle_alloc_error(layout()))
+        let layout = Layout::from_size_align(bytes.max(1), 64).unwrap_or(Layout::new::<u64>());
+        Aligned::zeroed(bytes).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
-    /// `None` when there is no such memory.
-    pub fn try_new(bytes: usize) -> Option<Aligned> {
+    /// An error when there is no such memory.
+    pub fn try_new(bytes: usize) -> Result<Aligned, CpuError> {
+        Aligned::zeroed(bytes).ok_or(CpuError::OutOfMemory(bytes))
+    }
+
+    fn zeroed(bytes: usize) -> Option<Aligned> {
         let apart = if bytes > LONG { APART } else { 0 };
         let align = if bytes >= LARGE_PAGE { LARGE_PAGE } else { 64 };
         let layout = Layout::from_size_align(bytes.checked_add(apart)?.max(64), align).ok()?;
@@ -87,19 +95,37 @@ impl Memory {
     }
 
     /// Makes room for the leaves of a plan; new ones get their initial values.
-    pub fn admit(&mut self, plan: &Plan) {
+    pub fn admit(&mut self, plan: &Plan) -> Result<(), CpuError> {
         for buffer in &plan.buffers {
             let Storage::Leaf { name, kind, init, seen, part } = &buffer.storage else { continue };
             if *kind == LeafKind::Input || self.leaves.contains_key(name) {
                 continue;
             }
-            let bytes = Arc::new(Aligned::new(buffer.shape.elements().saturating_mul(4)));
             let (shape, part) = (buffer.shape.clone(), part.clone());
+            let bytes = Arc::new(Aligned::try_new(shape.elements().saturating_mul(4))?);
             let leaf = Leaf { shape: shape.clone(), kind: *kind, seen: seen.clone(), part: part.clone(), bytes };
             self.leaves.insert(name.clone(), leaf);
-            let values = init.values(self.seed, name, &shape, part.as_ref());
-            self.set(name, &values);
+            let seed = self.seed;
+            if let Some(values) = self.get_mut(name) {
+                init.fill_leaf(seed, name, &shape, part.as_ref(), values);
+            }
         }
+        Ok(())
+    }
+
+    /// The same values in memory of their own.
+    pub fn try_clone(&self) -> Result<Memory, CpuError> {
+        let mut copy = Memory::new(self.seed);
+        for (name, leaf) in &self.leaves {
+            let bytes = Arc::new(Aligned::try_new(leaf.shape.elements().saturating_mul(4))?);
+            let Leaf { shape, kind, seen, part, .. } = leaf;
+            let (shape, seen, part) = (shape.clone(), seen.clone(), part.clone());
+            copy.leaves.insert(name.clone(), Leaf { shape, kind: *kind, seen, part, bytes });
+            if let (Some(to), Some(from)) = (copy.get_mut(name), self.get(name)) {
+                to.copy_from_slice(from);
+            }
+        }
+        Ok(copy)
     }
 
     pub fn leaves(&self) -> impl Iterator<Item = (&str, &Leaf)> {
@@ -119,9 +145,7 @@ impl Memory {
 
     /// Values of the given name as stored, to be changed.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut [f32]> {
-        let leaf = self.leaves.get(name)?;
-        // SAFETY: as in `get`, and `&mut self` excludes every other view.
-        Some(unsafe { std::slice::from_raw_parts_mut(leaf.bytes.pointer() as *mut f32, leaf.shape.elements()) })
+        self.leaves.get_mut(name).map(Leaf::values_mut)
     }
 
     /// Sets the values as stored; `false` when there is no such leaf of that size.
@@ -154,70 +178,80 @@ impl Memory {
         names
     }
 
-    /// (shape, values) as the user sees them: pieces are put together, a matrix stored transposed is turned.
+    /// A tensor as the user sees it: shards are put together, a matrix stored transposed is turned back.
+    pub fn view(&self, name: &str) -> Option<TensorView<'_>> {
+        self.view_of(name, |leaf| self.get(leaf))
+    }
+
+    /// As [`Memory::view`], of values that are stored elsewhere as they would be here; `stored` finds those of a leaf.
+    pub fn view_of<'a>(&self, name: &str, stored: impl Fn(&str) -> Option<&'a [f32]>) -> Option<TensorView<'a>> {
+        let (layout, shards) = self.layout(name)?;
+        let piece = |(leaf, range)| stored(leaf).map(|values| Piece { range, values });
+        TensorView::new(layout, shards.into_iter().map(piece).collect::<Option<_>>()?)
+    }
+
+    /// Shape and values of [`Memory::view`].
     pub fn user_view(&self, name: &str) -> Option<(Vec<usize>, Vec<f32>)> {
-        self.joined(name, |leaf| self.get(leaf))
+        self.view(name).map(|view| (view.shape().to_vec(), view.to_vec()))
     }
 
     /// The shape that the user sees.
     pub fn shape_of(&self, name: &str) -> Option<Vec<usize>> {
-        let (dims, seen, _) = self.pieces(name)?;
-        Some(seen.map_or(dims, |seen| seen.dims.clone()))
+        self.layout(name).map(|(layout, _)| layout.dims)
     }
 
-    /// As [`Memory::user_view`], of values that are stored elsewhere as they would be here; `stored` finds those of a leaf.
-    pub fn joined<'a>(&self, name: &str, stored: impl Fn(&str) -> Option<&'a [f32]>) -> Option<(Vec<usize>, Vec<f32>)> {
-        let (dims, seen, pieces) = self.pieces(name)?;
-        let mut values = vec![0.0; dims.iter().product()];
-        for piece_name in pieces {
-            let leaf = self.leaves.get(&piece_name)?;
-            let stored = stored(&piece_name).filter(|stored| stored.len() == leaf.shape.elements())?;
-            match &leaf.part {
-                Some(part) => part.each(&leaf.shape, |i, w| values[w] = stored[i]),
-                None => values.copy_from_slice(stored),
-            }
-        }
-        match seen {
-            Some(seen) => Some((seen.dims.clone(), seen.of_stored(&dims, &values))),
-            None => Some((dims, values)),
-        }
-    }
-
-    /// The inverse of [`Memory::user_view`]; `false` when there is no such tensor of that size.
+    /// Sets a tensor to values in the user's order; `false` when there is none of that size.
     pub fn set_user_view(&mut self, name: &str, values: &[f32]) -> bool {
-        let pieces = self.parted(name, values);
-        pieces.is_some_and(|pieces| pieces.iter().all(|(leaf, own)| self.set(leaf, own)))
+        let Some((layout, shards)) = self.layout(name) else { return false };
+        let ranges: BTreeMap<String, Range<usize>> =
+            shards.into_iter().map(|(n, range)| (n.to_owned(), range)).collect();
+        let leaves = self.leaves.iter_mut().filter_map(|(name, leaf)| Some((ranges.get(name)?.clone(), leaf)));
+        let mut pieces: Vec<Piece<&mut [f32]>> =
+            leaves.map(|(range, leaf)| Piece { range, values: leaf.values_mut() }).collect();
+        tensor_view::write(&layout, &mut pieces, values)
     }
 
-    /// The inverse of [`Memory::joined`]: the leaves that hold a tensor, each with its values as stored.
-    pub fn parted(&self, name: &str, values: &[f32]) -> Option<Vec<(String, Vec<f32>)>> {
-        let (dims, seen, pieces) = self.pieces(name)?;
-        if values.len() != dims.iter().product::<usize>() {
-            return None;
-        }
-        let values = seen.map_or_else(|| values.to_vec(), |seen| seen.to_stored(&dims, values));
-        let own = |name: String| {
-            let leaf = self.leaves.get(&name)?;
-            let mut own = values.clone();
-            if let Some(part) = &leaf.part {
-                own.truncate(leaf.shape.elements());
-                part.each(&leaf.shape, |i, w| own[i] = values[w]);
+    /// Writes values in the user's order to copies of the leaves that hold a tensor here; `false` where names or sizes differ.
+    pub fn write_to(&self, name: &str, values: &[f32], leaves: &mut BTreeMap<String, Vec<f32>>) -> bool {
+        let Some((layout, shards)) = self.layout(name) else { return false };
+        let ranges: BTreeMap<&str, Range<usize>> = shards.into_iter().collect();
+        let copies = leaves.iter_mut().filter_map(|(name, own)| Some((ranges.get(name.as_str())?.clone(), own)));
+        let mut pieces: Vec<Piece<&mut [f32]>> =
+            copies.map(|(range, own)| Piece { range, values: &mut own[..] }).collect();
+        tensor_view::write(&layout, &mut pieces, values)
+    }
+
+    /// How a tensor is stored, and the leaves that hold it, each with its range of the axis that is cut.
+    fn layout(&self, name: &str) -> Option<(ViewLayout, Vec<(&str, Range<usize>)>)> {
+        let whole = self.leaves.get_key_value(name).filter(|(_, leaf)| leaf.part.is_none());
+        let (first, stored, shards) = match whole {
+            Some((name, leaf)) => (leaf, leaf.shape.dims().to_vec(), vec![(name.as_str(), 0..1)]),
+            None => {
+                let shards: Vec<(&str, Range<usize>)> =
+                    self.leaves.iter().filter_map(|(n, leaf)| Some((n.as_str(), leaf.range_of(name)?))).collect();
+                let leaf = self.leaves.get(shards.first()?.0)?;
+                (leaf, leaf.part.as_ref()?.whole_dims(&leaf.shape), shards)
             }
-            Some((name, own))
         };
-        pieces.into_iter().map(own).collect()
+        let cut = first.part.as_ref().map(|part| part.axis);
+        let (dims, order) = match &first.seen {
+            Some(seen) => (seen.dims.clone(), seen.order.clone()),
+            None => (stored.clone(), (0..stored.len()).collect()),
+        };
+        Some((ViewLayout { dims, order, stored, cut }, shards))
+    }
+}
+
+impl Leaf {
+    /// The range of its axis that this shard of a tensor holds.
+    fn range_of(&self, tensor: &str) -> Option<Range<usize>> {
+        let part = self.part.as_ref().filter(|part| part.whole == tensor)?;
+        let size = self.shape.dims().get(part.axis)?;
+        Some(part.start..part.start + size)
     }
 
-    /// (stored shape of the whole, how the user sees it, names of the leaves that hold it)
-    fn pieces(&self, name: &str) -> Option<(Vec<usize>, Option<&Seen>, Vec<String>)> {
-        if let Some(leaf) = self.leaves.get(name) {
-            return Some((leaf.shape.dims().to_vec(), leaf.seen.as_ref(), vec![name.to_string()]))
-                .filter(|_| leaf.part.is_none());
-        }
-        let of_whole = |l: &Leaf| l.part.as_ref().is_some_and(|p| p.whole == name);
-        let pieces: Vec<(&String, &Leaf)> = self.leaves.iter().filter(|(_, l)| of_whole(l)).collect();
-        let (_, first) = pieces.first()?;
-        let part = first.part.as_ref()?;
-        Some((part.whole_dims(&first.shape), first.seen.as_ref(), pieces.iter().map(|(n, _)| n.to_string()).collect()))
+    fn values_mut(&mut self) -> &mut [f32] {
+        // SAFETY: the buffer holds `elements` f32; `&mut self` comes from `&mut Memory`, which excludes every other view.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes.pointer() as *mut f32, self.shape.elements()) }
     }
 }

@@ -24,38 +24,38 @@ impl Init {
     /// The values a leaf starts with. A part of a parameter gets those that the whole would have had there.
     pub fn values(self, seed: u64, name: &str, shape: &Shape, part: Option<&Part>) -> Vec<f32> {
         let mut own = vec![0.0; shape.elements()];
+        self.fill_leaf(seed, name, shape, part, &mut own);
+        own
+    }
+
+    /// The same, written to where the leaf is.
+    pub fn fill_leaf(self, seed: u64, name: &str, shape: &Shape, part: Option<&Part>, out: &mut [f32]) {
         match part {
-            None => self.fill(seed, name, &mut own),
+            None => self.fill(seed, name, out),
             Some(part) => {
-                let mut whole = vec![0.0; part.whole_dims(shape).iter().product()];
-                self.fill(seed, &part.whole, &mut whole);
-                part.each(shape, |i, w| own[i] = whole[w]);
+                let key = random::key_of_name(seed, &part.whole);
+                part.each(shape, |i, w| out[i] = self.value(key, w));
             }
         }
-        own
     }
 
     /// Fills `out` from a generator keyed by `(seed, name)`: the values do not depend on the order of declaration.
     pub fn fill(self, seed: u64, name: &str, out: &mut [f32]) {
         let key = random::key_of_name(seed, name);
+        for (i, x) in out.iter_mut().enumerate() {
+            *x = self.value(key, i);
+        }
+    }
+
+    /// Element `i` of the whole tensor.
+    fn value(self, key: u64, i: usize) -> f32 {
         match self {
-            Init::Zeros => out.fill(0.0),
-            Init::Constant(value) => out.fill(value),
-            Init::Uniform { low, high } => {
-                for (i, x) in out.iter_mut().enumerate() {
-                    *x = low + (high - low) * random::uniform(key, 0, i as u64);
-                }
-            }
-            Init::Normal { mean, std } => {
-                for (i, x) in out.iter_mut().enumerate() {
-                    *x = mean + std * random::normal(key, i as u64);
-                }
-            }
-            Init::NormalBut { std, zeros } => {
-                Init::Normal { mean: 0.0, std }.fill(seed, name, out);
-                let end = zeros.1.min(out.len());
-                out[zeros.0.min(end)..end].fill(0.0);
-            }
+            Init::Zeros => 0.0,
+            Init::Constant(value) => value,
+            Init::Uniform { low, high } => low + (high - low) * random::uniform(key, 0, i as u64),
+            Init::Normal { mean, std } => mean + std * random::normal(key, i as u64),
+            Init::NormalBut { zeros, .. } if (zeros.0..zeros.1).contains(&i) => 0.0,
+            Init::NormalBut { std, .. } => Init::Normal { mean: 0.0, std }.value(key, i),
         }
     }
 }

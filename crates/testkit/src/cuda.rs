@@ -43,7 +43,7 @@ impl Evaluate for Cuda {
     fn run(&self, graph: &Graph, initial: &Values, inputs: &[Values]) -> Result<Vec<Values>, String> {
         let plan = citius_plan::compile(graph).map_err(|e| e.to_string())?;
         let mut memory = Memory::new(0);
-        memory.admit(&plan);
+        memory.admit(&plan).map_err(|e| e.to_string())?;
         crate::cpu::fill(&mut memory, initial)?;
         let mut session = Session::new(self.device.clone(), [&plan]).map_err(|e| e.to_string())?;
         session.upload(&memory).map_err(|e| e.to_string())?;

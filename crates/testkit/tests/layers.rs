@@ -249,7 +249,7 @@ fn parts_of_a_projection_are_read_and_set_as_one() {
     let g = Graph::new();
     g.output("y", &MultiheadAttention::new("attn", 4, 2).forward(&g.input("x", &[2, 3, 4])));
     let mut memory = Memory::new(0);
-    memory.admit(&citius_plan::compile(&g).unwrap());
+    memory.admit(&citius_plan::compile(&g).unwrap()).unwrap();
     let given: Vec<f32> = numbers("w", 48).into_iter().map(|v| v as f32).collect();
     assert!(memory.set_user_view("attn.in_proj_weight", &given));
     assert_eq!(memory.user_view("attn.in_proj_weight"), Some((vec![12, 4], given.clone())));

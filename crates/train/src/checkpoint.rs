@@ -2,15 +2,16 @@
 //! and, in its header, the state that `checkpoint.json` repeats for people. Values are as a person sees them, not as they are
 //! stored, which is another matter on another device.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use citius_cpu::Memory;
+use citius_data::memory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fit::{Fit, Progress};
 use crate::model::write_json;
-use crate::tensors::Tensors;
+use crate::tensors::{TensorFile, Tensors};
 use crate::weights::Weights;
 use crate::{Device, Metrics, Settings, TrainError, Wishes};
 
@@ -37,6 +38,9 @@ pub(crate) struct State {
     /// Weights that are kept and are not in the file, since they equal others that are.
     #[serde(default)]
     pub shared: Shared,
+    /// The run is over: no step follows, so the file holds no values. The weights are those of `model.safetensors`.
+    #[serde(default)]
+    pub finished: bool,
 }
 
 /// Copies that are not written.
@@ -104,6 +108,51 @@ impl Search {
 /// No run takes so many.
 const MOST_STEPS: u64 = 1 << 48;
 
+/// What a run goes on from.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a> {
+    /// Parameters, moments and all that layers keep.
+    pub memory: &'a Memory,
+    /// Weights after the last whole epoch.
+    pub good: &'a Weights,
+    /// Weights with the best validation loss.
+    pub best: Option<&'a Weights>,
+}
+
+/// A copy of what a run goes on from, which can be written while the run goes on.
+pub(crate) struct Snapshot {
+    memory: Memory,
+    good: Weights,
+    best: Option<Weights>,
+}
+
+impl Snapshot {
+    /// `None` where there is no memory to spare for a copy.
+    pub fn of(values: Values) -> Option<Snapshot> {
+        let bytes = 4 * values.memory.leaves().map(|(_, leaf)| leaf.shape.elements() as u64).sum::<u64>();
+        let spare = memory::available().is_none_or(|free| bytes.saturating_mul(LEAST_SPARE) <= free);
+        if !spare {
+            return None;
+        }
+        let best = match values.best {
+            Some(best) => Some(best.try_clone()?),
+            None => None,
+        };
+        Some(Snapshot { memory: values.memory.try_clone().ok()?, good: values.good.try_clone()?, best })
+    }
+
+    pub fn values(&self) -> Values<'_> {
+        Values { memory: &self.memory, good: &self.good, best: self.best.as_ref() }
+    }
+}
+
+/// A copy is made where this many of them would fit.
+const LEAST_SPARE: u64 = 4;
+
+fn path_in(directory: &Path) -> PathBuf {
+    directory.join("checkpoint.safetensors")
+}
+
 /// Prefixes of the tensors' names.
 const MEMORY: &str = "memory/";
 const GOOD: &str = "good/";
@@ -122,32 +171,45 @@ impl State {
             progress: Progress::default(),
             isa: None,
             shared: Shared::default(),
+            finished: false,
         }
     }
 
-    pub fn save(&self, directory: &Path, fit: &Fit) -> Result<(), TrainError> {
-        let path = directory.join("checkpoint.safetensors");
-        let internal = |e| TrainError::saved(&path, format!("cannot be written: {e}"), "please report this");
-        let mut tensors = Tensors { sealed: true, ..Tensors::default() };
-        let memory = fit.memory();
-        for name in memory.tensors() {
-            if let Some((shape, values)) = memory.user_view(&name) {
-                tensors.add(format!("{MEMORY}{name}"), shape, values);
-            }
-        }
-        let (good, best) = fit.kept();
+    /// Saves a run that goes on from `values`.
+    pub fn save(&self, directory: &Path, values: Values) -> Result<(), TrainError> {
+        let Values { memory, good, best } = values;
         let shared = Shared { good: good.equals(memory), best: best == Some(good) };
-        let kept = [(GOOD, Some(good).filter(|_| !shared.good)), (BEST, best.filter(|_| !shared.best))];
-        // as a model's card is written: one way is compiled once
-        let text = serde_json::to_string_pretty(&State { shared, ..self.clone() }).map_err(internal)?;
-        tensors.note = Some((KEY.into(), text));
-        for (prefix, weights) in kept {
-            for (name, shape, values) in weights.iter().flat_map(|w| w.joined(memory)) {
-                tensors.add(format!("{prefix}{name}"), shape, values);
+        let state = State { shared, finished: false, ..self.clone() };
+        let mut file = state.file(directory)?;
+        for name in memory.tensors() {
+            if let Some(view) = memory.view(&name) {
+                file.add(format!("{MEMORY}{name}"), view);
             }
         }
-        tensors.save(&path)?;
-        self.describe(directory)
+        let kept = [(GOOD, Some(good).filter(|_| !shared.good)), (BEST, best.filter(|_| !shared.best))];
+        for (prefix, weights) in kept {
+            for (name, view) in weights.iter().flat_map(|w| w.views(memory)) {
+                file.add(format!("{prefix}{name}"), view);
+            }
+        }
+        file.save(&path_in(directory))?;
+        state.describe(directory)
+    }
+
+    /// Saves that the run is over, once its model is saved in the same directory.
+    pub fn save_finished(&self, directory: &Path) -> Result<(), TrainError> {
+        let state = State { finished: true, ..self.clone() };
+        state.file(directory)?.save(&path_in(directory))?;
+        state.describe(directory)
+    }
+
+    /// A file without values yet.
+    fn file<'a>(&self, directory: &Path) -> Result<TensorFile<'a>, TrainError> {
+        let internal =
+            |e| TrainError::saved(&path_in(directory), format!("cannot be written: {e}"), "please report this");
+        // as a model's card is written: one way is compiled once
+        let text = serde_json::to_string_pretty(self).map_err(internal)?;
+        Ok(TensorFile::with_note(KEY, text).sealed())
     }
 
     /// Writes `checkpoint.json`.
@@ -157,7 +219,7 @@ impl State {
 
     /// The state of a run on disk, without its values.
     pub fn peek(directory: &Path) -> Option<State> {
-        let text = Tensors::read_note(&directory.join("checkpoint.safetensors"), KEY)?;
+        let text = Tensors::read_note(&path_in(directory), KEY)?;
         serde_json::from_str(&text).ok()
     }
 
@@ -170,7 +232,7 @@ impl State {
     }
 
     pub fn load(directory: &Path) -> Result<(State, Tensors), TrainError> {
-        let path = directory.join("checkpoint.safetensors");
+        let path = path_in(directory);
         if !path.is_file() {
             let (problem, next) = match directory.is_dir() {
                 true => ("holds no checkpoint to resume", "give the directory of an interrupted run"),
@@ -227,35 +289,31 @@ impl State {
 
     /// Puts the saved values into a fit of the same network, on whatever device.
     pub fn restore(&self, directory: &Path, tensors: &Tensors, fit: &mut Fit) -> Result<(), TrainError> {
-        let path = directory.join("checkpoint.safetensors");
-        let of = |prefix: &str| -> Vec<(&str, &[f32])> {
-            let own = tensors.by_name.iter();
-            own.filter_map(|(name, (_, values))| Some((name.strip_prefix(prefix)?, values.as_slice()))).collect()
-        };
+        let path = path_in(directory);
         let (rows, steps) = (fit.rows() as u64, fit.steps_per_epoch());
         let Progress { epoch, step, in_epoch, loss_rows, .. } = &self.progress;
         if *in_epoch > steps || (*epoch as u64).checked_mul(steps) != Some(step - in_epoch) || *loss_rows > rows {
             let problem = format!("damaged: step {step} in epoch {} of {steps} steps", epoch + 1);
             return Err(TrainError::saved(&path, problem, OLDER));
         }
-        let expected = fit.kept().0;
-        let kept = |prefix: &str| match of(prefix) {
-            none if none.is_empty() => Ok(None),
-            some => match Weights::parted(fit.memory(), some).filter(|kept| kept.fits(expected)) {
-                Some(kept) => Ok(Some(kept)),
-                None => Err(TrainError::saved(&path, "holds the weights of another network", OLDER)),
-            },
+        let kept = |tensors: &Tensors, prefix: &str| {
+            let own = tensors.by_name.iter();
+            let named = own.filter_map(|(name, (_, values))| Some((name.strip_prefix(prefix)?, values.as_slice())));
+            fit.values().good.with_values(fit.memory(), named)
         };
-        let good = match self.shared.good {
-            false => kept(GOOD)?,
-            true => {
-                let own: Vec<String> = expected.names(fit.memory());
-                let all = of(MEMORY).into_iter().filter(|(name, _)| own.iter().any(|own| own == name)).collect();
-                Weights::parted(fit.memory(), all).filter(|kept| kept.fits(expected))
-            }
+        let other = || TrainError::saved(&path, "holds the weights of another network", OLDER);
+        if self.finished {
+            let model = directory.join("model.safetensors");
+            let weights = kept(&Tensors::load(&model, OLDER)?, "").ok_or_else(other)?;
+            return fit.restore(self.progress.clone(), |_| Ok(()), weights, None);
+        }
+        let holds = |prefix: &str| tensors.by_name.keys().any(|name| name.starts_with(prefix));
+        let good = kept(tensors, if self.shared.good { MEMORY } else { GOOD }).ok_or_else(other)?;
+        let best = match self.shared.best {
+            true => Some(good.try_clone().ok_or_else(|| TrainError::no_memory("the best weights"))?),
+            false if holds(BEST) => Some(kept(tensors, BEST).ok_or_else(other)?),
+            false => None,
         };
-        let best = if self.shared.best { good.clone() } else { kept(BEST)? };
-        let good = good.ok_or_else(|| TrainError::saved(&path, "holds no weights", OLDER))?;
         let fill = |memory: &mut Memory| {
             for name in memory.tensors() {
                 let saved = tensors.by_name.get(&format!("{MEMORY}{name}"));
@@ -338,14 +396,14 @@ pub(crate) mod tests {
             let mut state = State::new(&Wishes::default(), &settings, Device::Cpu, 0);
             state.progress = before.progress().clone();
             let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-            state.save(folders[0].path(), &before).unwrap();
+            state.save(folders[0].path(), before.values()).unwrap();
 
             let (saved, tensors) = State::load(folders[0].path()).unwrap();
             let mut after = fit(&settings, &train, whole);
             let count = |fit: &Fit| fit.memory().leaves().count();
             assert_ne!(count(&before), count(&after), "both are stored alike");
             saved.restore(folders[0].path(), &tensors, &mut after).unwrap();
-            saved.save(folders[1].path(), &after).unwrap();
+            saved.save(folders[1].path(), after.values()).unwrap();
             let (_, again) = State::load(folders[1].path()).unwrap();
             assert!(tensors.by_name == again.by_name && again.by_name.contains_key("memory/0.weight.exp_avg"));
             assert_eq!(again.by_name["good/0.weight"].0, [64, 64]);
@@ -377,13 +435,13 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut state = State::new(&Wishes::default(), &settings, Device::Cpu, 0);
         state.progress = first.progress().clone();
-        state.save(folder.path(), &first).unwrap();
+        state.save(folder.path(), first.values()).unwrap();
         let mut second = fit(&settings, &train, true);
         let (saved, tensors) = State::load(folder.path()).unwrap();
         saved.restore(folder.path(), &tensors, &mut second).unwrap();
         all(&mut second);
         assert_eq!(second.progress().epoch_losses, expected.progress().epoch_losses);
-        assert_eq!(second.kept().0, expected.kept().0);
+        assert_eq!(second.values().good, expected.values().good);
     }
 
     #[test]
@@ -414,7 +472,7 @@ pub(crate) mod tests {
             let mut state = State::new(&Wishes::default(), &settings, Device::Cpu, 0);
             state.progress = before.progress().clone();
             change(&mut state);
-            state.save(folder.path(), &before).unwrap();
+            state.save(folder.path(), before.values()).unwrap();
             let (saved, tensors) = State::load(folder.path()).map_err(|e| e.to_string())?;
             let mut after = fit(&settings, &train, false);
             saved.restore(folder.path(), &tensors, &mut after).map_err(|e| e.to_string())
@@ -446,12 +504,12 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut state = State::new(&Wishes::default(), &plain, Device::Cpu, 0);
         state.progress = before.progress().clone();
-        state.save(folder.path(), &before).unwrap();
+        state.save(folder.path(), before.values()).unwrap();
         let (saved, tensors) = State::load(folder.path()).unwrap();
         assert_eq!(saved.shared, Shared { good: true, best: true });
         assert!(tensors.by_name.keys().all(|name| name.starts_with(MEMORY)));
         let mut after = fit(&plain, &train, false);
         saved.restore(folder.path(), &tensors, &mut after).unwrap();
-        assert!(after.kept() == before.kept());
+        assert!(after.values().good == before.values().good && after.values().best == before.values().best);
     }
 }

@@ -100,7 +100,9 @@ impl Engine {
     /// tried both before.
     pub fn new(plans: Vec<Plan>, seed: u64, inputs: &Inputs, machine: Machine) -> Result<Engine, TrainError> {
         let mut memory = Memory::new(seed);
-        plans.iter().for_each(|plan| memory.admit(plan));
+        for plan in &plans {
+            memory.admit(plan)?;
+        }
         let place = match machine.device {
             Device::Cpu | Device::Auto => {
                 let bind = |plan| citius_cpu::Executable::new(plan, &mut memory, machine.cpu);

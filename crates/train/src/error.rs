@@ -32,6 +32,12 @@ pub enum TrainError {
     #[error("{error}; {next}")]
     Lost { error: CudaError, next: String },
 
+    /// Memory that this process cannot have.
+    #[error(
+        "there is not enough memory for {what}: use a smaller network or a smaller batch, close other programs, or raise the limit"
+    )]
+    NoMemory { what: String },
+
     /// A flag or a line of a settings file that cannot be met.
     #[error("{0}")]
     Setting(String),
@@ -84,6 +90,10 @@ impl TrainError {
         };
         let problem = if problem.is_empty() { error.to_string() } else { problem.to_owned() };
         TrainError::File { doing, path: path.escaped(), problem, next: next.to_owned() }
+    }
+
+    pub(crate) fn no_memory(what: &str) -> TrainError {
+        TrainError::NoMemory { what: what.to_owned() }
     }
 
     pub(crate) fn saved(path: &Path, problem: impl Into<String>, next: impl Into<String>) -> TrainError {

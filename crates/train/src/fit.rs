@@ -9,6 +9,7 @@ use citius_nn::schedules::Plateau;
 use citius_nn::{Module, PlateauWatch};
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Values;
 use crate::events::{Asleep, Divergence, Event, Listener};
 use crate::fill::Filler;
 use crate::ledger::{Around, account};
@@ -109,6 +110,7 @@ impl<'a> Fit<'a> {
             predictor = predictor.in_mode(mode.into());
         }
         let good = Weights::of(engine.memory(), predictor.stored());
+        let good = good.ok_or_else(|| TrainError::no_memory("a copy of the weights"))?;
         let plateau = settings.schedule.plateau().map(|p| p.watch(settings.lr));
         let progress = Progress { plateau, ..Progress::default() };
         let batch = settings.batch_size.min(data.train.rows());
@@ -170,8 +172,9 @@ impl<'a> Fit<'a> {
         batches.map_or(1, |b| self.engine.threads(b.plan))
     }
 
-    pub(crate) fn kept(&self) -> (&Weights, Option<&Weights>) {
-        (&self.good, self.best.as_ref())
+    /// What it goes on from.
+    pub(crate) fn values(&self) -> Values<'_> {
+        Values { memory: self.engine.memory(), good: &self.good, best: self.best.as_ref() }
     }
 
     /// Takes up a state saved before; the memory's values are set by `fill`.
@@ -363,7 +366,10 @@ impl<'a> Fit<'a> {
             p.without_improvement = 0;
             match &mut self.best {
                 Some(best) => best.copy_from(&self.good),
-                None => self.best = Some(self.good.clone()),
+                None => {
+                    let copy = self.good.try_clone();
+                    self.best = Some(copy.ok_or_else(|| TrainError::no_memory("a copy of the best weights"))?);
+                }
             }
             listener.on(&Event::Improved { epoch, loss });
         } else {

@@ -92,7 +92,8 @@ impl<'a> Lab<'a> {
 
     /// What the network, in the mode of prediction, gives for other rows: with its weights, or with their running average if it keeps one.
     pub fn predict(&mut self, features: &Features, average: bool) -> Result<Vec<f32>, TrainError> {
-        let mut weights = Weights::of(self.engine.memory(), self.predictor.stored());
+        let weights = Weights::of(self.engine.memory(), self.predictor.stored());
+        let mut weights = weights.ok_or_else(|| TrainError::no_memory("a copy of the weights"))?;
         weights.read_from(self.engine.memory(), average);
         weights.write_to(self.predictor.weights_mut());
         self.predictor.outputs(features)

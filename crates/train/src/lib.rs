@@ -28,12 +28,13 @@
 //! events.rs      what happens, for whoever listens
 //! report.rs      what it came to
 //! model.rs       a model on disk
-//! checkpoint.rs  a run on disk; folder.rs: who may write it
+//! checkpoint.rs  a run on disk; checkpoint_writer.rs: written beside the training; folder.rs: who may write it
 //! ```
 
 pub mod auto;
 mod ceilings;
 mod checkpoint;
+mod checkpoint_writer;
 mod config;
 mod counterfactual;
 mod engine;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::predictor::Predictor;
 use crate::problem::{Input, Problem, RowsFrom};
 use crate::report::Report;
-use crate::tensors::Tensors;
+use crate::tensors::{TensorFile, Tensors};
 use crate::{Choice, Device, Sampling, Settings, TrainError, Writer, files};
 
 const FORMAT: &str = "citius-model";
@@ -68,10 +68,10 @@ pub(crate) fn save(
     choices: &[Choice],
     report: &Report,
 ) -> Result<(), TrainError> {
-    let mut tensors = Tensors { note: Some(("format".into(), "pt".into())), ..Tensors::default() };
+    let mut tensors = TensorFile::with_note("format", "pt");
     for name in predictor.parameters() {
-        if let Some((shape, values)) = predictor.weights().user_view(&name) {
-            tensors.add(name, shape, values);
+        if let Some(view) = predictor.weights().view(&name) {
+            tensors.add(name, view);
         }
     }
     let card = ModelCard {
@@ -203,7 +203,7 @@ impl SavedModel {
         }
         let mut predictor = Predictor::new(model, row, options)?;
         for name in predictor.parameters() {
-            let expected = predictor.weights().user_view(&name).map(|(shape, _)| shape);
+            let expected = predictor.weights().shape_of(&name);
             let found = tensors.by_name.get(&name);
             match found {
                 Some((shape, values)) if Some(shape) == expected.as_ref() => {
@@ -336,8 +336,8 @@ mod tests {
         let mut tensors = Tensors::load(&out.join("model.safetensors"), "").unwrap();
         let mut card = read_card(&out.join("model.json")).unwrap();
         tensors.by_name.get_mut("0.bias").unwrap().1[3] = f32::NAN;
-        card.checksum = tensors.checksum();
-        tensors.save(&out.join("model.safetensors")).unwrap();
+        card.checksum = tensors.file().checksum();
+        tensors.file().save(&out.join("model.safetensors")).unwrap();
         write_json(&out.join("model.json"), &card).unwrap();
         let message = SavedModel::load(&out, Options::default()).err().unwrap().to_string();
         assert!(message.contains("element 3 of tensor \"0.bias\" is not a finite number"), "{message}");

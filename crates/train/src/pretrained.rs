@@ -409,7 +409,7 @@ mod tests {
         let g = Graph::new();
         BatchNorm::new_1d("1", 2).forward(&g.input("x", &[4, 2]));
         let mut memory = memory();
-        memory.admit(&citius_plan::compile(&g).unwrap());
+        memory.admit(&citius_plan::compile(&g).unwrap()).unwrap();
         whole().read().load(&mut memory).unwrap();
         assert_eq!(memory.get("1.num_batches_tracked"), Some(&[7.0][..]));
         // a file without is as good

@@ -7,12 +7,13 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use citius_cpu::Isa;
-use citius_cuda::CudaError;
+use citius_cuda::{CudaError, KernelCache};
 use citius_data::{Dataset, Escaped, shell_word};
 
 use crate::checkpoint::{Search, State};
+use crate::checkpoint_writer::{CheckpointWriter, Written};
 use crate::events::{Event, Listener};
-use crate::fit::{EpochEnd, Fit, FitData};
+use crate::fit::{EpochEnd, Fit, FitData, Progress};
 use crate::log::Log;
 use crate::predictor::Predictor;
 use crate::tensors::Tensors;
@@ -21,10 +22,6 @@ use crate::{
     Training, model,
 };
 
-/// Time between two checkpoints, when not told otherwise.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
-/// … and at least so many times what one costs.
-const CHECKPOINT_SHARE: u32 = 20;
 /// Time between two accounts of the time.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(5);
 
@@ -41,10 +38,7 @@ pub struct Run<'a, 'scope> {
     pub out: PathBuf,
     pub log: Log<'a>,
     pub stop: &'a AtomicBool,
-    /// When the last checkpoint was complete.
-    pub saved: Instant,
-    /// Time that it took.
-    pub cost: Duration,
+    pub checkpoints: CheckpointWriter,
     pub books: Books,
     /// Of the data, taken while the step is being compiled.
     pub fingerprint: Option<ScopedJoinHandle<'scope, u64>>,
@@ -155,7 +149,11 @@ impl Run<'_, '_> {
         }
         self.log.on(&Event::Ready { seconds: self.books.began.elapsed().as_secs_f64() });
         self.books.preparing += compiled.elapsed().as_secs_f64();
-        for message in fit.warnings() {
+        let exposed = match self.machine.device {
+            Device::Cuda(_) => KernelCache::usual().refused().map(str::to_owned),
+            Device::Cpu | Device::Auto => None,
+        };
+        for message in fit.warnings().into_iter().chain(exposed) {
             self.log.on(&Event::Warning { message });
         }
         state.isa =
@@ -179,7 +177,7 @@ impl Run<'_, '_> {
                 Err(error) => {
                     // the data failed, not the network: what it has learned can be taken up again
                     if fit.progress().step > 0
-                        && let Err(no_room) = self.checkpoint(fit, state)
+                        && let Err(no_room) = self.checkpoint_now(fit, state)
                     {
                         self.log.on(&Event::Warning { message: format!("no checkpoint: {no_room}") });
                     }
@@ -192,16 +190,10 @@ impl Run<'_, '_> {
                         let ledger = self.books.ledger(fit);
                         self.log.on(&Event::Ledger(Box::new(ledger)));
                     }
-                    let epoch = fit.progress().epoch;
-                    let due = match self.options.checkpoint_every {
-                        Some(every) => epoch.is_multiple_of(every.max(1)),
-                        None => self.saved.elapsed() >= CHECKPOINT_EVERY.max(self.cost * CHECKPOINT_SHARE),
-                    };
-                    if due {
-                        // a full disk must not end a training that may still find room at its end
-                        if let Err(error) = self.checkpoint(fit, state) {
-                            self.log.on(&Event::Warning { message: format!("no checkpoint: {error}") });
-                        }
+                    let written = self.checkpoints.poll();
+                    self.note_or_warn(written);
+                    if self.checkpoints.is_due(fit.progress().epoch, self.options.checkpoint_every) {
+                        self.begin_checkpoint(fit, state);
                     }
                 }
                 end => return Ok(end),
@@ -210,7 +202,9 @@ impl Run<'_, '_> {
     }
 
     /// What is left after a GPU has failed.
-    fn lost(&self, error: CudaError) -> TrainError {
+    fn lost(&mut self, error: CudaError) -> TrainError {
+        let before = self.checkpoints.wait();
+        self.note_or_warn(before);
         let out = shell_word(&self.out);
         let next = match self.out.join("checkpoint.safetensors").is_file() {
             true => {
@@ -221,18 +215,43 @@ impl Run<'_, '_> {
         TrainError::Lost { error, next }
     }
 
-    fn checkpoint(&mut self, fit: &Fit, state: &mut State) -> Result<(), TrainError> {
+    /// Writes a checkpoint beside the steps that follow.
+    fn begin_checkpoint(&mut self, fit: &Fit, state: &mut State) {
         let began = Instant::now();
         state.progress = fit.progress().clone();
-        let written = state.save(&self.out, fit);
-        if written.is_ok() {
-            let (epoch, step) = (state.progress.epoch, state.progress.step);
-            let path = self.out.join("checkpoint.safetensors").to_string_lossy().into_owned();
-            self.log.on(&Event::CheckpointSaved { epoch, step, path });
+        let before = self.checkpoints.wait();
+        self.note_or_warn(before);
+        let written = self.checkpoints.begin(state, fit.values());
+        self.note_or_warn(written);
+        self.books.saving += began.elapsed().as_secs_f64();
+    }
+
+    /// Writes a checkpoint before anything else happens.
+    fn checkpoint_now(&mut self, fit: &Fit, state: &mut State) -> Result<(), TrainError> {
+        let began = Instant::now();
+        state.progress = fit.progress().clone();
+        let before = self.checkpoints.wait();
+        self.note_or_warn(before);
+        let written = self.checkpoints.write(state, fit.values());
+        self.books.saving += began.elapsed().as_secs_f64();
+        self.note_checkpoint(written)
+    }
+
+    fn note_checkpoint(&mut self, written: Written) -> Result<(), TrainError> {
+        let Written { epoch, step, result } = written;
+        result?;
+        let path = self.out.join("checkpoint.safetensors").to_string_lossy().into_owned();
+        self.log.on(&Event::CheckpointSaved { epoch, step, path });
+        Ok(())
+    }
+
+    /// A full disk must not end a training that may still find room at its end.
+    fn note_or_warn(&mut self, written: Option<Written>) {
+        if let Some(written) = written
+            && let Err(error) = self.note_checkpoint(written)
+        {
+            self.log.on(&Event::Warning { message: format!("no checkpoint: {error}") });
         }
-        (self.saved, self.cost) = (Instant::now(), began.elapsed());
-        self.books.saving += self.cost.as_secs_f64();
-        written
     }
 
     /// Judges and saves whatever there is.
@@ -264,16 +283,18 @@ impl Run<'_, '_> {
             }
             Ending::Completed | Ending::EarlyStopped => {}
         }
+        let (saving, checkpoints) = (Instant::now(), self.books.saving);
+        let before = self.checkpoints.wait();
+        self.note_or_warn(before);
         let Training { problem, .. } = training;
         let settings = &self.settings;
         let choices = &self.choices;
-        let (saving, checkpoints) = (Instant::now(), self.books.saving);
         let predictor = fit.result();
         let stays = self.replaces && matches!(report.ending, Ending::Diverged(_));
         if !stays && let Err(error) = model::save(&self.out, predictor, problem, settings, choices, &report) {
             return Err(self.rescue(error, predictor, &report));
         }
-        match (&report.ending, self.checkpoint_unless_diverged(fit, state, &report)) {
+        match (&report.ending, self.last_checkpoint(fit, state, &report)) {
             (_, Ok(())) => {}
             (Ending::Interrupted, Err(error)) => return Err(error),
             // the model is there; only going on from here is not possible
@@ -286,10 +307,18 @@ impl Run<'_, '_> {
         Ok(report)
     }
 
-    fn checkpoint_unless_diverged(&mut self, fit: &Fit, state: &State, report: &Report) -> Result<(), TrainError> {
+    /// Of a run that was interrupted, all that it goes on from; of one that is over, that it is.
+    fn last_checkpoint(&mut self, fit: &Fit, state: &State, report: &Report) -> Result<(), TrainError> {
+        let mut state = state.clone();
         match report.ending {
             Ending::Diverged(_) => Ok(()),
-            Ending::Interrupted | Ending::Completed | Ending::EarlyStopped => self.checkpoint(fit, &mut state.clone()),
+            Ending::Interrupted => self.checkpoint_now(fit, &mut state),
+            Ending::Completed | Ending::EarlyStopped => {
+                state.progress = fit.progress().clone();
+                state.save_finished(&self.out)?;
+                let Progress { epoch, step, .. } = state.progress;
+                self.note_checkpoint(Written { epoch, step, result: Ok(()) })
+            }
         }
     }
 
@@ -431,7 +460,7 @@ mod tests {
             let (mut listener, mut watch) = (Silent, Unwatched);
             let log = Log::nowhere(&mut listener, &mut watch);
             let (out, choices) = (out.to_owned(), Vec::new());
-            let saved = Instant::now();
+            let checkpoints = CheckpointWriter::new(&out);
             let mut run = Run {
                 training: &training,
                 settings: training.settings.clone(),
@@ -441,9 +470,8 @@ mod tests {
                 out,
                 log,
                 stop: &stop,
-                saved,
-                cost: Duration::ZERO,
-                books: Books::open(saved, 0.0),
+                checkpoints,
+                books: Books::open(Instant::now(), 0.0),
                 fingerprint: None,
                 replaces: false,
             };

@@ -233,8 +233,9 @@ impl Settings {
         let parameters = self.parameters(data);
         let widest = self.sizes(data.width, data.outputs()).into_iter().max().unwrap_or(0);
         let batch = self.batch_size.min(data.rows) as u128;
-        // weights, moments, and the copies kept; activations and their gradients
-        let bytes = parameters * 4 * 6 + batch * widest as u128 * 4 * 2 * (self.hidden.len() as u128 + 1);
+        // weights, their gradients and moments, and three copies: the last epoch's, the best, those that validate; activations and
+        // their gradients
+        let bytes = parameters * 4 * 7 + batch * widest as u128 * 4 * 2 * (self.hidden.len() as u128 + 1);
         let available = memory::available().unwrap_or(u64::MAX) as u128;
         if bytes <= available && parameters < 1 << 40 {
             return Ok(());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::scope;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use citius_cpu::Options;
 use citius_cuda::Precision;
@@ -13,6 +13,7 @@ use citius_data::{Dataset, Escaped, shell_word};
 use citius_nn::Module;
 
 use crate::checkpoint::State;
+use crate::checkpoint_writer::CheckpointWriter;
 use crate::events::{Event, Listener, Rows, Unwatched, Watch};
 use crate::folder::{Claim, check_out, created, next_free};
 use crate::log::Log;
@@ -175,7 +176,7 @@ impl Training {
             log.on(&Event::Warning { message });
         }
         let _open = gpu;
-        let (saved, books) = (Instant::now(), Books::open(began, self.reading));
+        let (checkpoints, books) = (CheckpointWriter::new(&out), Books::open(began, self.reading));
         scope(|scope| {
             let fingerprint = Some(scope.spawn(|| self.problem.fingerprint()));
             let training = self;
@@ -188,8 +189,7 @@ impl Training {
                 out,
                 log,
                 stop,
-                saved,
-                cost: Duration::ZERO,
+                checkpoints,
                 books,
                 fingerprint,
                 replaces,

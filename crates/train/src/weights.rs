@@ -1,6 +1,8 @@
 //! A copy of all that a model is: parameters, and what layers keep beside them, such as running means. As stored.
 
-use citius_cpu::Memory;
+use std::collections::BTreeMap;
+
+use citius_cpu::{Memory, TensorView};
 use citius_graph::LeafKind;
 
 use crate::step::average_name;
@@ -11,9 +13,11 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    pub fn of(memory: &Memory, names: Vec<String>) -> Weights {
-        let values = |name: String| memory.get(&name).map(|values| (name.clone(), values.to_vec()));
-        Weights { tensors: names.into_iter().filter_map(values).collect() }
+    /// `None` where there is no memory for a copy.
+    pub fn of(memory: &Memory, names: Vec<String>) -> Option<Weights> {
+        let own = names.into_iter().filter_map(|name| memory.get(&name).map(|values| (name, values)));
+        let tensors = own.map(|(name, values)| Some((name, try_to_vec(values)?)));
+        Some(Weights { tensors: tensors.collect::<Option<_>>()? })
     }
 
     /// Copies the parameters, or their running averages.
@@ -42,14 +46,40 @@ impl Weights {
 }
 
 impl Weights {
-    /// Each tensor by its own name, with shape and values as a person sees them; `memory` knows how they are stored.
-    pub fn joined(&self, memory: &Memory) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+    /// Each tensor by its own name, as a person sees it; `memory` knows how they are stored.
+    pub fn views<'a>(&'a self, memory: &Memory) -> Vec<(String, TensorView<'a>)> {
         let stored = |leaf: &str| self.tensors.iter().find(|(name, _)| name == leaf).map(|(_, v)| v.as_slice());
-        let joined = |name: String| memory.joined(&name, stored).map(|(shape, values)| (name, shape, values));
-        self.names(memory).into_iter().filter_map(joined).collect()
+        let view = |name: String| memory.view_of(&name, stored).map(|view| (name, view));
+        self.names(memory).into_iter().filter_map(view).collect()
     }
 
-    /// The names of [`Weights::joined`].
+    /// `None` where there is no memory for a copy.
+    pub fn try_clone(&self) -> Option<Weights> {
+        let tensors = self.tensors.iter().map(|(name, values)| Some((name.clone(), try_to_vec(values)?)));
+        Some(Weights { tensors: tensors.collect::<Option<_>>()? })
+    }
+
+    /// The same tensors with values as a person sees them; `None` where one is missing or of another size, or memory is. What
+    /// else is given is passed over.
+    pub fn with_values<'a>(
+        &self,
+        memory: &Memory,
+        given: impl Iterator<Item = (&'a str, &'a [f32])>,
+    ) -> Option<Weights> {
+        let given: BTreeMap<&str, &[f32]> = given.collect();
+        let mut leaves: BTreeMap<String, Vec<f32>> = self.try_clone()?.tensors.into_iter().collect();
+        let written = self.names(memory).iter().all(|name| match given.get(name.as_str()) {
+            Some(values) => memory.write_to(name, values, &mut leaves),
+            None => false,
+        });
+        let value = |(name, _): &(String, Vec<f32>)| Some((name.clone(), leaves.remove(name)?));
+        written
+            .then(|| self.tensors.iter().map(value).collect::<Option<_>>())
+            .flatten()
+            .map(|tensors| Weights { tensors })
+    }
+
+    /// The names of [`Weights::views`].
     pub fn names(&self, memory: &Memory) -> Vec<String> {
         let stored = |leaf: &str| self.tensors.iter().any(|(name, _)| name == leaf);
         let kept = memory.leaves().filter(|(name, leaf)| leaf.kind == LeafKind::State && stored(name));
@@ -62,19 +92,12 @@ impl Weights {
             |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
         self.tensors.iter().all(|(name, values)| memory.get(name).is_some_and(|own| bits(own, values)))
     }
+}
 
-    /// The inverse; `None` where a name or a size is not what `memory` knows.
-    pub fn parted(memory: &Memory, joined: Vec<(&str, &[f32])>) -> Option<Weights> {
-        let parted = joined.into_iter().map(|(name, values)| memory.parted(name, values));
-        let mut tensors = parted.collect::<Option<Vec<_>>>()?.concat();
-        tensors.sort_by(|a, b| a.0.cmp(&b.0));
-        Some(Weights { tensors })
-    }
-
-    /// Whether both have the same tensors of the same sizes.
-    pub fn fits(&self, other: &Weights) -> bool {
-        let shape =
-            |w: &Weights| w.tensors.iter().map(|(name, values)| (name.clone(), values.len())).collect::<Vec<_>>();
-        shape(self) == shape(other)
-    }
+/// A copy, where there is memory for it.
+fn try_to_vec(values: &[f32]) -> Option<Vec<f32>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(values.len()).ok()?;
+    copy.extend_from_slice(values);
+    Some(copy)
 }

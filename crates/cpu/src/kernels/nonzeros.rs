@@ -134,7 +134,7 @@ impl Entering {
             return None;
         }
         let chunks = self.rows.div_ceil(CHUNK);
-        let lists = Aligned::try_new(chunks * lists_of(self.width) * LIST + 64)?;
+        let lists = Aligned::try_new(chunks * lists_of(self.width) * LIST + 64).ok()?;
         let (scale, shift) = self.affine;
         let values = Aligned::new(256 * 4);
         for u in 0..256 {
@@ -390,7 +390,7 @@ impl Sparse {
         let side = side(work, work.a.buffer, lists.rows, lists.width)?;
         let kernel = NonzerosKernel::new(work, side, lists.shift)?;
         let tiles = lists.rows.div_ceil(CHUNK) * work.n.div_ceil(PANEL);
-        let sums = Aligned::try_new(if side == Side::Rows { tiles * CHUNK * PANEL * 4 } else { 0 })?;
+        let sums = Aligned::try_new(if side == Side::Rows { tiles * CHUNK * PANEL * 4 } else { 0 }).ok()?;
         Some(Sparse { lists: lists.clone(), kernel, sums })
     }
 
