@@ -61,7 +61,8 @@ enum Command {
 
 /// Does what the command line says.
 pub fn run() -> ExitCode {
-    quiet_when_nobody_reads();
+    explain_panics();
+    citius_cpu::out_of_memory::end_aborts_with_a_message();
     fail_at_a_limit_of_file_sizes();
     let command = match Citius::try_parse() {
         Ok(citius) => citius.command,
@@ -105,15 +106,21 @@ fn refuse(refused: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(2))
 }
 
-/// A reader that has seen enough, such as `head`, is no failure.
-fn quiet_when_nobody_reads() {
+/// A panic is our mistake, and is said so in one sentence; with `RUST_BACKTRACE` set, as usual. A reader that has seen enough, such as
+/// `head`, is no failure.
+fn explain_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let message = info.payload_as_str().unwrap_or_default();
         if message.contains("failed printing to stdout") {
             std::process::exit(0);
         }
-        usual(info);
+        if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+            return usual(info);
+        }
+        let place = info.location().map(|place| format!(" at {}:{}", place.file(), place.line())).unwrap_or_default();
+        let text = format!("error: a mistake in citius itself: {}{place}; please report it", message.escaped());
+        screen::page(screen::Sink::Stderr, &text);
     }));
 }
 

@@ -55,7 +55,7 @@ pub enum CpuError {
     Code(String),
     #[error("no memory for {0} bytes of weights or intermediate results: use a smaller network or a smaller batch")]
     OutOfMemory(usize),
-    #[error("cannot start threads: {0}")]
+    #[error("cannot start threads: {0}; leave this process more memory and threads, or use fewer of them")]
     Threads(#[from] std::io::Error),
 }
 

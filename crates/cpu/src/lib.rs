@@ -10,6 +10,7 @@ mod kernels;
 mod lanes;
 mod math;
 mod memory;
+pub mod out_of_memory;
 mod pages;
 mod peak;
 mod pool;

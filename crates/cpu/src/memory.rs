@@ -197,7 +197,7 @@ impl Memory {
 
     /// The shape that the user sees.
     pub fn shape_of(&self, name: &str) -> Option<Vec<usize>> {
-        self.layout(name).map(|(layout, _)| layout.dims)
+        self.layout(name).map(|(layout, _)| layout.shape)
     }
 
     /// Sets a tensor to values in the user's order; `false` when there is none of that size.
@@ -234,11 +234,11 @@ impl Memory {
             }
         };
         let cut = first.part.as_ref().map(|part| part.axis);
-        let (dims, order) = match &first.seen {
+        let (shape, order) = match &first.seen {
             Some(seen) => (seen.dims.clone(), seen.order.clone()),
             None => (stored.clone(), (0..stored.len()).collect()),
         };
-        Some((ViewLayout { dims, order, stored, cut }, shards))
+        Some((ViewLayout { shape, order, stored, cut }, shards))
     }
 }
 

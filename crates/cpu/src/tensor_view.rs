@@ -11,9 +11,9 @@ const LINE: usize = 16;
 /// How the user's elements map to those of the stored whole.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewLayout {
-    /// Sizes that the user sees.
-    pub dims: Vec<usize>,
-    /// For each of the user's axes, the stored one.
+    /// Sizes that the user sees: of the stored axes in `order`, some of which may be one axis to the user.
+    pub shape: Vec<usize>,
+    /// The stored axes in the user's order.
     pub order: Vec<usize>,
     /// Sizes of the whole as stored.
     pub stored: Vec<usize>,
@@ -42,18 +42,18 @@ impl<'a> TensorView<'a> {
 
     /// Values that lie in the user's order; `None` where the sizes are those of another number of values.
     pub fn contiguous(shape: &[usize], values: &'a [f32]) -> Option<TensorView<'a>> {
-        let (dims, order) = (shape.to_vec(), (0..shape.len()).collect());
-        let layout = ViewLayout { dims, order, stored: shape.to_vec(), cut: None };
+        let order = (0..shape.len()).collect();
+        let layout = ViewLayout { shape: shape.to_vec(), order, stored: shape.to_vec(), cut: None };
         TensorView::new(layout, vec![Piece { range: 0..1, values }])
     }
 
     /// Sizes as the user sees them.
     pub fn shape(&self) -> &[usize] {
-        &self.layout.dims
+        &self.layout.shape
     }
 
     pub fn elements(&self) -> usize {
-        self.layout.dims.iter().product()
+        self.layout.shape.iter().product()
     }
 
     /// Hands out all values in the user's order, chunk by chunk.
@@ -92,7 +92,7 @@ impl<'a> TensorView<'a> {
 /// Writes values given in the user's order to where they are stored; `false` where sizes differ.
 pub(crate) fn write(layout: &ViewLayout, pieces: &mut [Piece<&mut [f32]>], values: &[f32]) -> bool {
     let lengths = pieces.iter().map(|piece| (piece.range.clone(), piece.values.len()));
-    if values.len() != layout.dims.iter().product::<usize>() || !layout.made_of(lengths) {
+    if values.len() != layout.shape.iter().product::<usize>() || !layout.made_of(lengths) {
         return false;
     }
     if layout.is_plain()
@@ -123,6 +123,11 @@ impl ViewLayout {
     /// Whether pieces of these ranges and lengths, in any order, are the whole.
     fn made_of(&self, pieces: impl Iterator<Item = (Range<usize>, usize)>) -> bool {
         let elements: usize = self.stored.iter().product();
+        let mut axes = self.order.clone();
+        axes.sort_unstable();
+        if elements != self.shape.iter().product::<usize>() || !axes.into_iter().eq(0..self.stored.len()) {
+            return false;
+        }
         let size = self.cut.map_or(1, |axis| self.stored[axis]);
         let mut covered = vec![false; size];
         for (range, length) in pieces {
@@ -144,24 +149,25 @@ impl ViewLayout {
     /// Goes through all elements in the user's order, in blocks that are contiguous there; with the place of the
     /// block's first element.
     fn blocks<E>(&self, mut each: impl FnMut(&Block, usize) -> Result<(), E>) -> Result<(), E> {
-        if self.dims.contains(&0) {
+        let dims: Vec<usize> = self.order.iter().map(|axis| self.stored[*axis]).collect();
+        if dims.contains(&0) {
             return Ok(());
         }
         // A block takes one place of each axis before `axis`, some of `axis`, and all of those behind.
         let mut axis = self.neighbours().unwrap_or(0);
-        let inner = |axis: usize| self.dims.get(axis + 1..).map_or(1, |dims| dims.iter().product::<usize>());
+        let inner = |axis: usize| dims.get(axis + 1..).map_or(1, |dims| dims.iter().product::<usize>());
         while axis > 0 && inner(axis - 1) <= CHUNK {
             axis -= 1;
         }
-        let size = self.dims.get(axis).copied().unwrap_or(1);
+        let size = dims.get(axis).copied().unwrap_or(1);
         let step = (CHUNK / inner(axis)).max(LINE.min(LINE * CHUNK / inner(axis))).clamp(1, size);
         let mut ranges: Vec<Range<usize>> =
-            self.dims.iter().enumerate().map(|(a, size)| if a < axis { 0..1 } else { 0..*size }).collect();
-        let outer: usize = self.dims[..axis].iter().product();
+            dims.iter().enumerate().map(|(a, size)| if a < axis { 0..1 } else { 0..*size }).collect();
+        let outer: usize = dims[..axis].iter().product();
         let mut first = 0;
         for place in 0..outer {
             let mut rest = place;
-            for (range, size) in ranges[..axis].iter_mut().zip(&self.dims).rev() {
+            for (range, size) in ranges[..axis].iter_mut().zip(&dims).rev() {
                 *range = rest % size..rest % size + 1;
                 rest /= size;
             }
@@ -265,7 +271,12 @@ mod tests {
                 expected.push(whole[(at[0] * stored[1] + at[1]) * stored[2] + at[2]]);
             }
             for cut in [None, Some(0), Some(1), Some(2)] {
-                let layout = ViewLayout { dims: dims.clone(), order: order.to_vec(), stored: stored.to_vec(), cut };
+                let layout = ViewLayout {
+                    shape: vec![dims[0] * dims[1], dims[2]],
+                    order: order.to_vec(),
+                    stored: stored.to_vec(),
+                    cut,
+                };
                 let mut shards = match cut {
                     None => vec![(0..1, whole.clone())],
                     Some(axis) => [0..3, 3..stored[axis]]
@@ -299,7 +310,7 @@ mod tests {
         let (rows, columns) = (300, 5000);
         let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
         let layout =
-            ViewLayout { dims: vec![columns, rows], order: vec![1, 0], stored: vec![rows, columns], cut: None };
+            ViewLayout { shape: vec![columns, rows], order: vec![1, 0], stored: vec![rows, columns], cut: None };
         let view = TensorView::new(layout, vec![Piece { range: 0..1, values: &values[..] }]).unwrap();
         let (mut at, mut largest) = (0, 0);
         view.chunks(|chunk| {
@@ -317,13 +328,13 @@ mod tests {
 
     #[test]
     fn scalars_empty_tensors_and_pieces_that_do_not_fit() {
-        let scalar = ViewLayout { dims: vec![], order: vec![], stored: vec![], cut: None };
+        let scalar = ViewLayout { shape: vec![], order: vec![], stored: vec![], cut: None };
         let view = TensorView::new(scalar.clone(), vec![Piece { range: 0..1, values: &[3.0][..] }]).unwrap();
         assert_eq!(view.to_vec(), [3.0]);
         assert!(TensorView::new(scalar, vec![]).is_none());
-        let empty = ViewLayout { dims: vec![0, 3], order: vec![1, 0], stored: vec![3, 0], cut: None };
+        let empty = ViewLayout { shape: vec![0, 3], order: vec![1, 0], stored: vec![3, 0], cut: None };
         assert!(TensorView::new(empty, vec![Piece { range: 0..1, values: &[][..] }]).unwrap().to_vec().is_empty());
-        let cut = ViewLayout { dims: vec![4], order: vec![0], stored: vec![4], cut: Some(0) };
+        let cut = ViewLayout { shape: vec![4], order: vec![0], stored: vec![4], cut: Some(0) };
         let piece = |range: Range<usize>| Piece { values: &[0.0; 4][..range.len()], range };
         assert!(TensorView::new(cut.clone(), vec![piece(0..2), piece(1..3)]).is_none(), "they overlap");
         assert!(TensorView::new(cut.clone(), vec![piece(0..2)]).is_none(), "some are missing");
