@@ -9,6 +9,7 @@ use citius_data::picture::{Channels, Output, PictureSource, Pipeline, Transform}
 
 use super::given::divide;
 use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
+use super::variation::{in_order, refuse_idle};
 use super::{Problem, count, expect_classes, stem};
 use crate::config::TrackedWishes;
 use crate::{Choice, TrainError};
@@ -51,15 +52,15 @@ impl Problem {
         let (train, constant) = match (&asked[..], *wishes.mix) {
             ([], None) => (judged.clone(), true),
             (transforms, mix) => {
-                let last = vec![resize()]; // whatever they leave is brought to the size of the network's input
-                let transforms = [transforms, &last].concat();
+                refuse_idle(transforms)?;
+                let transforms = in_order(transforms, [side, side]);
                 // a share of a byte is no byte
                 let output = match mix {
                     None => Output::U8,
                     Some(_) => Output::F32 { mean: vec![mean], std: vec![std] },
                 };
-                let pipeline = Pipeline { channels, transforms: transforms.clone(), output };
-                let names: Vec<String> = transforms.iter().map(Transform::name).chain(mix.map(|m| m.name())).collect();
+                let pipeline = Pipeline { channels, transforms, output };
+                let names: Vec<String> = asked.iter().map(Transform::name).chain(mix.map(|m| m.name())).collect();
                 choices.push(Choice::new("augment", names.join(", "), "anew in every epoch"));
                 (Arc::new(PictureSource::new(open_pictures(path)?, pipeline, on_error)?), false)
             }

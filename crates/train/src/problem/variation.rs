@@ -40,19 +40,38 @@ pub(crate) fn in_step(transforms: &[Transform], row: RowShape) -> Option<Vec<Var
     transforms.iter().map(one).collect()
 }
 
+/// Transforms in the order in which they act. Those that say how large their result is see the picture as it was decoded; the others see
+/// it at the size of the network's input, and a random erasing comes last.
+pub(super) fn in_order(asked: &[Transform], [height, width]: [usize; 2]) -> Vec<Transform> {
+    let resize = Transform::Resize(Resize { size: Size::Both([height, width]) });
+    let first = asked.iter().rposition(Transform::sets_size).map_or(0, |at| at + 1);
+    let (decoded, input) = asked.split_at(first);
+    let erases = |transform: &Transform| matches!(transform, Transform::RandomErasing(_));
+    let (last, between): (Vec<_>, Vec<_>) = input.iter().cloned().partition(erases);
+    [decoded, &[resize], &between, &last].concat()
+}
+
+/// Refuses a transform whose settings change nothing.
+pub(super) fn refuse_idle(asked: &[Transform]) -> Result<(), TrainError> {
+    let Some((transform, wants)) = asked.iter().find_map(|transform| Some((transform, transform.idle()?))) else {
+        return Ok(());
+    };
+    let name = transform.name();
+    Err(TrainError::Setting(format!(
+        "augment: {name} changes nothing unless it is given {wants}; in a settings file: augment = [{{ name = \"{name}\", … }}]"
+    )))
+}
+
 impl Problem {
     /// Training pictures in memory, brought by a loader where the step cannot vary them as wished.
     pub(super) fn varied(mut self, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let asked = wishes.augment.clone().unwrap_or_default();
         let row = self.input.row_shape();
         let RowShape::Picture { channels, height, width } = row else { return Ok(self) };
-        // whatever they leave is brought to the size of the network's input; nothing comes behind what paints over
-        let resize = Transform::Resize(Resize { size: Size::Both([height, width]) });
-        let (last, first): (Vec<_>, Vec<_>) =
-            asked.iter().cloned().partition(|transform| matches!(transform, Transform::RandomErasing(_)));
+        refuse_idle(&asked)?;
         let pipeline = Pipeline {
             channels: if channels == 1 { Channels::Grey } else { Channels::Rgb },
-            transforms: [first, vec![resize], last].concat(),
+            transforms: in_order(&asked, [height, width]),
             output: Output::U8,
         };
         let shape = pipeline.shape(Some((height, width, channels)));

@@ -52,6 +52,11 @@ impl Step for Affine {
         check_range("shear", [0.0, self.shear], 0.0, 89.0)
     }
 
+    fn idle(&self) -> Option<&'static str> {
+        (Affine { interpolation: Interpolation::Nearest, ..self.clone() } == Affine::default())
+            .then_some("degrees, translate, scale or shear")
+    }
+
     fn apply(&self, canvas: &mut Canvas<'_>, random: &mut Random) -> Result<(), String> {
         let motion = self.choose(random, canvas.width(), canvas.height());
         self.move_by(canvas, motion)

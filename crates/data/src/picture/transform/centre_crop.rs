@@ -17,6 +17,10 @@ impl Step for CentreCrop {
         self.size.check()
     }
 
+    fn sets_size(&self) -> bool {
+        true
+    }
+
     fn shape(&self, before: Shape) -> Shape {
         Shape { size: Some(self.size.pair()), ..before }
     }

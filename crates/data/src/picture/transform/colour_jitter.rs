@@ -28,6 +28,10 @@ impl Step for ColourJitter {
         }
     }
 
+    fn idle(&self) -> Option<&'static str> {
+        (*self == ColourJitter::default()).then_some("brightness, contrast, saturation or hue")
+    }
+
     fn apply(&self, canvas: &mut Canvas<'_>, random: &mut Random) -> Result<(), String> {
         let mut factor = |by: f32| random.between([(1.0 - by).max(0.0), 1.0 + by]) as f32;
         let mut changes = [

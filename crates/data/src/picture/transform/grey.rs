@@ -29,6 +29,10 @@ impl Step for Grey {
         }
     }
 
+    fn idle(&self) -> Option<&'static str> {
+        (self.probability == 0.0).then_some("probability")
+    }
+
     fn shape(&self, before: Shape) -> Shape {
         Shape { channels: before.channels.min(self.channels), ..before }
     }

@@ -23,6 +23,10 @@ impl Step for HorizontalFlip {
         check_probability(self.probability)
     }
 
+    fn idle(&self) -> Option<&'static str> {
+        (self.probability == 0.0).then_some("probability")
+    }
+
     fn apply(&self, canvas: &mut Canvas<'_>, random: &mut Random) -> Result<(), String> {
         if random.chance(self.probability) {
             canvas.flip_x();

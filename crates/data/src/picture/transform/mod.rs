@@ -83,6 +83,16 @@ pub(crate) trait Step {
     /// Settings that make sense, or why not.
     fn check(&self) -> Result<(), String>;
 
+    /// Where the settings change nothing: which of them would.
+    fn idle(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether the settings say how large the result is.
+    fn sets_size(&self) -> bool {
+        false
+    }
+
     /// What comes out of such a picture.
     fn shape(&self, before: Shape) -> Shape {
         before
@@ -94,6 +104,16 @@ pub(crate) trait Step {
 impl Transform {
     pub(crate) fn check(&self) -> Result<(), String> {
         self.step().check()
+    }
+
+    /// Where the settings change nothing: which of them would.
+    pub fn idle(&self) -> Option<&'static str> {
+        self.step().idle()
+    }
+
+    /// Whether the settings say how large the result is.
+    pub fn sets_size(&self) -> bool {
+        self.step().sets_size()
     }
 
     pub(crate) fn shape(&self, before: Shape) -> Shape {

@@ -26,6 +26,14 @@ impl Step for RandomCrop {
         }
     }
 
+    fn sets_size(&self) -> bool {
+        self.size.is_some()
+    }
+
+    fn idle(&self) -> Option<&'static str> {
+        (self.size.is_none() && self.padding == 0).then_some("padding (pixels that it may move) or size")
+    }
+
     fn shape(&self, before: Shape) -> Shape {
         Shape { size: self.size.map(Size::pair).or(before.size), ..before }
     }

@@ -32,6 +32,10 @@ impl Step for RandomErasing {
         }
     }
 
+    fn idle(&self) -> Option<&'static str> {
+        (self.probability == 0.0).then_some("probability")
+    }
+
     fn apply(&self, canvas: &mut Canvas<'_>, random: &mut Random) -> Result<(), String> {
         if !random.chance(self.probability) {
             return Ok(());

@@ -59,6 +59,10 @@ impl Step for RandomResizedCrop {
         check_range("ratio", self.ratio, 1e-3, 1e3)
     }
 
+    fn sets_size(&self) -> bool {
+        true
+    }
+
     fn shape(&self, before: Shape) -> Shape {
         Shape { size: Some(self.size.pair()), ..before }
     }

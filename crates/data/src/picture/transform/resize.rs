@@ -28,6 +28,10 @@ impl Step for Resize {
         self.size.check()
     }
 
+    fn sets_size(&self) -> bool {
+        true
+    }
+
     fn shape(&self, before: Shape) -> Shape {
         let size = match self.size {
             Size::Both([height, width]) => Some((height, width)),

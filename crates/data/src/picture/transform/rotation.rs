@@ -33,6 +33,10 @@ impl Step for Rotation {
         }
     }
 
+    fn idle(&self) -> Option<&'static str> {
+        (self.degrees == 0.0).then_some("degrees")
+    }
+
     fn apply(&self, canvas: &mut Canvas<'_>, random: &mut Random) -> Result<(), String> {
         let degrees = random.between([-self.degrees, self.degrees]);
         self.turn(canvas, degrees)
