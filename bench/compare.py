@@ -24,7 +24,6 @@ import picture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKLOADS = "regress,tabular,mnist,gru,cnn,transformer"
-MNIST = "../shared/data/mnist"  # where `citius bench` looks too
 
 # (column title, does this line belong to it); the first is ours
 COLUMNS = [
@@ -75,7 +74,7 @@ def arguments():
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=3, help="per workload and round")
     a.add_argument("--threads", type=int, default=0, help="of Citius; 0: as many as turn out fastest")
-    a.add_argument("--mnist", default=MNIST if pathlib.Path(MNIST).is_dir() else None, help="directory of the MNIST files")
+    a.add_argument("--mnist", help="directory of the MNIST files")
     a.add_argument("--workloads", default=WORKLOADS)
     a.add_argument("--from", dest="source", metavar="FILE", help="a run kept earlier")
     options = a.parse_args()

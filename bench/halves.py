@@ -81,7 +81,7 @@ if __name__ == "__main__":
     a.add_argument("--out")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=3)
-    a.add_argument("--mnist", default="../shared/data/mnist")
+    a.add_argument("--mnist", required=True, help="directory of the MNIST files")
     a.add_argument("--workloads", default=",".join(WORKLOADS))
     a.add_argument("--only", help="sides whose names hold one of these")
     a.add_argument("--table", metavar="FILE")

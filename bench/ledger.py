@@ -96,7 +96,7 @@ def main():
     parser.add_argument("citius")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--data", default="../shared/data", help="public data sets; what is not there is left out")
+    parser.add_argument("--data", default=os.environ.get("CITIUS_DATA", "."), help="folder of data sets; what is not there is left out")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--no-runs", action="store_true", help="leave out the whole runs")
     parser.add_argument("--out")

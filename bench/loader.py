@@ -78,7 +78,8 @@ def main():
 
 
 def each_setting(workload, data):
-    ours = [CITIUS, "bench", "loader", "--json", "--workloads", workload, "--data", data, "--workers"]
+    ours = [CITIUS, "bench", "loader", "--json", "--workloads", workload, "--mnist", f"{data}/mnist",
+            "--photos", f"{data}/images_caltech101_8", "--workers"]
     return [line for setting in SETTINGS for line in run(ours + [setting], ROOT)]
 
 

@@ -11,6 +11,7 @@ settings by looking at these same test rows, so they are somewhat optimistic. No
 import argparse
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -30,7 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 def main():
     own, _, flags = " ".join(sys.argv[1:]).partition("-- ")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=pathlib.Path, default=HERE / "../shared/data/uci_regression")
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("CITIUS_DATA", ".")) / "uci_regression")
     parser.add_argument("--citius", default=str(HERE / "target/release/citius"))
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--sets", default=",".join(SETS))

@@ -114,3 +114,13 @@ fn files_for_tensorboard() {
         assert!(holds(tag), "{tag}");
     }
 }
+
+#[test]
+fn the_loader_bench_needs_no_files() {
+    let folder = Folder::new();
+    let ran = folder.works("bench loader --workloads table --epochs 3 --json");
+    let line: serde_json::Value = serde_json::from_str(ran.out.trim()).unwrap();
+    assert_eq!((line["workload"].as_str(), line["items"].as_u64()), (Some("table"), Some(100_000)));
+    let said = folder.fails(1, "bench loader --workloads photos");
+    assert!(said.contains("give it with --photos"), "{said}");
+}

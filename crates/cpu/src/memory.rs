@@ -222,12 +222,12 @@ impl Memory {
     }
 
     /// How a tensor is stored, and the leaves that hold it, each with its range of the axis that is cut.
-    fn layout(&self, name: &str) -> Option<(ViewLayout, Vec<(&str, Range<usize>)>)> {
+    fn layout(&self, name: &str) -> Option<(ViewLayout, Shards<'_>)> {
         let whole = self.leaves.get_key_value(name).filter(|(_, leaf)| leaf.part.is_none());
         let (first, stored, shards) = match whole {
             Some((name, leaf)) => (leaf, leaf.shape.dims().to_vec(), vec![(name.as_str(), 0..1)]),
             None => {
-                let shards: Vec<(&str, Range<usize>)> =
+                let shards: Shards =
                     self.leaves.iter().filter_map(|(n, leaf)| Some((n.as_str(), leaf.range_of(name)?))).collect();
                 let leaf = self.leaves.get(shards.first()?.0)?;
                 (leaf, leaf.part.as_ref()?.whole_dims(&leaf.shape), shards)
@@ -241,6 +241,9 @@ impl Memory {
         Some((ViewLayout { shape, order, stored, cut }, shards))
     }
 }
+
+/// Leaves that hold a tensor, each with its range of the axis that is cut.
+type Shards<'a> = Vec<(&'a str, Range<usize>)>;
 
 impl Leaf {
     /// The range of its axis that this shard of a tensor holds.

@@ -7,15 +7,13 @@ use citius_data::{
     mnist_dir, read_row_file,
 };
 
-/// A path under `shared/data` beside the repository, or a line that says what is skipped.
+/// A path under the folder of data sets that `CITIUS_DATA` names, or a line that says what is skipped.
 fn data(path: &str) -> Option<PathBuf> {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let path = PathBuf::from(root).join(path);
-    if !path.exists() {
-        println!("skipped: {} is not here", path.display());
-        return None;
+    let path = std::env::var_os("CITIUS_DATA").map(|root| PathBuf::from(root).join(path)).filter(|path| path.exists());
+    if path.is_none() {
+        println!("skipped: CITIUS_DATA names no folder that holds it");
     }
-    Some(path)
+    path
 }
 
 fn read(path: &str) -> Option<Table> {

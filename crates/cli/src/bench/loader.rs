@@ -12,22 +12,25 @@ use citius_data::{DataError, Heap, InMemory, Loader, LoaderOptions, LoaderReport
 use citius_train::{Bytes, Material, Problem, Wishes, Workers};
 
 use super::workload::{SEED, Workload};
-use super::{DATA_DIR, median, rounded};
+use super::{median, rounded};
 
 #[derive(clap::Args, Debug)]
 pub struct LoaderArgs {
-    /// What to load, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "table,mnist,photos")]
-    workloads: Vec<Loaded>,
+    /// What to load, separated by commas [default: table,mnist, and photos where --photos names a folder]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    workloads: Option<Vec<Loaded>>,
     /// Threads that fill batches besides the caller's, or auto
     #[arg(long, default_value = "auto")]
     workers: Workers,
     /// Passes over the data
     #[arg(long, default_value_t = 15)]
     epochs: usize,
-    /// Directory that holds mnist/ and the pictures
-    #[arg(long, value_name = "DIR", default_value = DATA_DIR)]
-    data: PathBuf,
+    /// Directory of the four MNIST files; random pixels are used when there is none
+    #[arg(long, value_name = "DIR")]
+    mnist: Option<PathBuf>,
+    /// Folder of pictures, a folder per class
+    #[arg(long, value_name = "DIR")]
+    photos: Option<PathBuf>,
     /// Load the training rows of this source instead, as `citius train` would where it does not hold them in memory
     #[arg(long, value_name = "PATH", conflicts_with = "workloads")]
     source: Option<PathBuf>,
@@ -68,8 +71,8 @@ pub fn run(args: &LoaderArgs) -> Result<(), String> {
         );
         return Ok(());
     }
-    for &workload in &args.workloads {
-        let (source, batch) = workload.source(&args.data)?;
+    for workload in args.workloads() {
+        let (source, batch) = workload.source(args)?;
         let result = measure(workload, source, batch, args)?;
         println!(
             "{}",
@@ -77,6 +80,16 @@ pub fn run(args: &LoaderArgs) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+impl LoaderArgs {
+    fn workloads(&self) -> Vec<Loaded> {
+        let usual = || match self.photos {
+            Some(_) => vec![Loaded::Table, Loaded::Mnist, Loaded::Photos],
+            None => vec![Loaded::Table, Loaded::Mnist],
+        };
+        self.workloads.clone().unwrap_or_else(usual)
+    }
 }
 
 impl Loaded {
@@ -88,21 +101,22 @@ impl Loaded {
         }
     }
 
-    fn source(self, data: &Path) -> Result<(Arc<dyn Source>, usize), String> {
+    fn source(self, args: &LoaderArgs) -> Result<(Arc<dyn Source>, usize), String> {
         let workload = match self {
             Loaded::Table => Workload::Tabular,
             Loaded::Mnist => Workload::Mnist,
-            Loaded::Photos => return Ok((photos(&data.join(PHOTOS)).map_err(|e| e.to_string())?, 32)),
+            Loaded::Photos => {
+                let folder = args.photos.as_deref();
+                let folder =
+                    folder.ok_or("photos needs a folder of pictures, a folder per class: give it with --photos")?;
+                return Ok((photos(folder).map_err(|e| e.to_string())?, 32));
+            }
         };
-        let mnist = Some(data.join("mnist")).filter(|dir| dir.is_dir());
-        let rows = Arc::new(workload.data(mnist.as_deref())?);
+        let rows = Arc::new(workload.data(args.mnist.as_deref())?);
         let source = InMemory::finished(self.name(), rows).map_err(|e| e.to_string())?;
         Ok((Arc::new(source), workload.batch()))
     }
 }
-
-/// The folder of pictures beside the other data.
-const PHOTOS: &str = "images_caltech101_8";
 
 fn photos(folder: &Path) -> Result<Arc<dyn Source>, DataError> {
     let transforms = vec![

@@ -100,9 +100,6 @@ impl Variant {
     }
 }
 
-/// Where the data of the peers' benchmarks is looked for when it is not named.
-const DATA_DIR: &str = "../shared/data";
-
 pub fn run(args: &BenchArgs) -> Result<(), String> {
     match &args.command {
         Some(Part::Loader(args)) => loader::run(args),

@@ -8,8 +8,6 @@ use citius_nn::{
     Activation, Cell, Conv2d, Depth, Linear, Module, ResNet, Stem, TransformerClassifier, forecaster, mlp,
 };
 
-use super::DATA_DIR;
-
 pub const SEED: u64 = 0;
 
 /// Name, shapes, batch and rate of `torch_bench.py`; all learn with Adam.
@@ -144,8 +142,8 @@ impl Workload {
                 Dataset::new(1600, x, Target::Classes { data: below(10.0, 2, 1600), classes: 10 })
             }
             Workload::Mnist => {
-                let (images, labels) = match mnist.map(Path::to_owned).or_else(found) {
-                    Some(dir) => mnist_dir(&dir).map_err(|e| e.to_string())?.train,
+                let (images, labels) = match mnist {
+                    Some(dir) => mnist_dir(dir).map_err(|e| e.to_string())?.train,
                     None => random_images(),
                 };
                 image_dataset(images, &labels, 10, Some((0.1307, 0.3081)))
@@ -161,10 +159,6 @@ const GRU_STEPS: [usize; 2] = [100, 10];
 const PICTURE: [usize; 3] = [3, 32, 32];
 /// Of a sequence.
 const TOKENS: usize = 50;
-
-fn found() -> Option<std::path::PathBuf> {
-    Some(Path::new(DATA_DIR).join("mnist")).filter(|dir| dir.is_dir())
-}
 
 /// Noise of MNIST's shape: the same work, nothing to learn.
 fn random_images() -> (Images, Vec<u8>) {
