@@ -55,6 +55,38 @@ impl ByName for WeightInit {
 }
 
 impl WeightInit {
+    /// Numbers that weights can start from, or why not.
+    pub fn check(self) -> Result<(), String> {
+        let finite = |what: &str, value: f64| match value.is_finite() {
+            true => Ok(()),
+            false => Err(format!("the {what} of init is {value}, it must be a number")),
+        };
+        match self {
+            WeightInit::Normal { mean, std } => {
+                finite("mean", mean)?;
+                match std.is_finite() && std >= 0.0 {
+                    true => Ok(()),
+                    false => Err(format!("the std of init is {std}, it must be a number of at least 0")),
+                }
+            }
+            WeightInit::Uniform { low, high } => {
+                finite("low", low)?;
+                finite("high", high)?;
+                match low <= high {
+                    true => Ok(()),
+                    false => Err(format!("init goes from low = {low} to high = {high}, low must be the smaller one")),
+                }
+            }
+            WeightInit::Constant { value } => finite("value", value),
+            WeightInit::Default
+            | WeightInit::KaimingUniform { .. }
+            | WeightInit::KaimingNormal { .. }
+            | WeightInit::XavierUniform
+            | WeightInit::XavierNormal
+            | WeightInit::Zeros => Ok(()),
+        }
+    }
+
     pub fn weight(self, fan_in: usize, fan_out: usize) -> Init {
         // a layer without inputs has nothing to scale by
         let (fan_in, fan_out) = (fan_in.max(1) as f64, fan_out.max(1) as f64);

@@ -417,11 +417,15 @@ fn said(message: &str) -> String {
     if FLAGS_ALONE.contains(&unknown) {
         return format!("{unknown} changes nothing in what is trained and is no setting: give the flag --{unknown}");
     }
-    let keys: Vec<String> = KEYS.iter().map(|key| key.replace('_', "-")).collect();
+    // within a table such as `schedule`, serde's message lists the keys of that table
+    let keys: Vec<String> = match message.contains("`batch-size`") {
+        true => KEYS.iter().map(|key| key.replace('_', "-")).collect(),
+        false => message.split('`').skip(3).step_by(2).map(str::to_owned).collect(),
+    };
     match nearest(unknown, keys.iter().map(String::as_str)) {
         Some(near) => format!("no setting `{unknown}`; did you mean `{near}`?"),
-        None if message.contains("`batch-size`") => format!("no setting `{unknown}`; there are {}", keys.join(", ")),
-        None => message.to_owned(),
+        None if keys.is_empty() => message.to_owned(),
+        None => format!("no setting `{unknown}`; there are {}", keys.join(", ")),
     }
 }
 
@@ -620,6 +624,7 @@ mod tests {
             ("layers = [{ activation = \"relu\" }]", "units"),
             ("layers = [{ units = 3, norm = \"group\" }]", "batch"),
             ("optimizer = { name = \"adam\", maximise = true }", "maximize"),
+            ("schedule = { name = \"cosine\", batch = 3 }", "no setting `batch`; there are"),
         ] {
             let message = Wishes::parse(text).unwrap_err();
             assert!(message.contains(expected), "{text}: {message}");

@@ -189,6 +189,11 @@ impl Settings {
         }
         self.optimizer.check().map_err(TrainError::Setting)?;
         self.schedule.check().map_err(TrainError::Setting)?;
+        let Details { init, inits, layers, .. } = &self.details;
+        let of_layers = layers.iter().filter_map(|layer| layer.init);
+        for init in std::iter::once(*init).chain(inits.iter().map(|(_, init)| *init)).chain(of_layers) {
+            init.check().map_err(TrainError::Setting)?;
+        }
         if self.hidden.contains(&0) {
             return wrong("a hidden layer of 0 units passes nothing on; leave it out".into());
         }

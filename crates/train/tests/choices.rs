@@ -88,3 +88,44 @@ fn the_impossible_is_refused() {
     assert!(refused(Wishes { validation: Some(0.0), refit: Some(true), ..open() }).contains("--validation"));
     assert!(refused(Wishes { task: Some("guess".into()), ..open() }).contains("not a task"));
 }
+
+#[test]
+fn numbers_that_no_training_can_use_are_refused() {
+    let refused = |settings: &str| training(&numbers(300), Wishes::parse(settings).unwrap()).err().unwrap_or_default();
+    for (settings, expected) in [
+        ("average = nan", "the decay of the average is NaN"),
+        ("average = -0.5", "the decay of the average is -0.5"),
+        ("average = 1.0", "the decay of the average is 1"),
+        ("init = { name = \"uniform\", low = 2.0, high = 1.0 }", "low must be the smaller one"),
+        ("init = { name = \"uniform\", low = nan, high = 1.0 }", "the low of init is NaN"),
+        ("init = { name = \"normal\", std = -1.0 }", "the std of init is -1"),
+        ("inits = { \"0.*\" = { name = \"constant\", value = inf } }", "the value of init is inf"),
+        ("layers = [{ units = 3, init = { name = \"normal\", mean = nan } }]", "the mean of init is NaN"),
+    ] {
+        let message = refused(settings);
+        assert!(message.contains(expected), "{settings}: {message}");
+    }
+}
+
+#[test]
+fn small_grey_pictures_get_convolutions_unless_an_mlp_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<u8>>();
+    let chosen = |side: u32, wishes: Wishes| {
+        for (half, count) in [("train", 64u32), ("t10k", 16)] {
+            let pixels = [header(&[2051, count, side, side]), vec![7; (count * side * side) as usize]].concat();
+            let labels = [header(&[2049, count]), (0..count as u8).map(|i| i % 3).collect()].concat();
+            fs::write(folder.path().join(format!("{half}-images-idx3-ubyte")), pixels).unwrap();
+            fs::write(folder.path().join(format!("{half}-labels-idx1-ubyte")), labels).unwrap();
+        }
+        let source = Some(folder.path().to_owned());
+        let settings = Training::new(Wishes { source, ..wishes }).unwrap().settings;
+        (settings.network.name(), settings.hidden)
+    };
+    assert_eq!(chosen(28, Wishes::default()).0, "lenet");
+    assert_eq!(chosen(8, Wishes::default()).0, "mlp", "too small for two convolutions");
+    let hidden = Some(vec![5]);
+    assert_eq!(chosen(28, Wishes { hidden, ..Wishes::default() }), ("mlp", vec![5]));
+    let digits = Training::on(Problem::digits(40, 10).unwrap(), Wishes::default()).unwrap().settings;
+    assert_eq!((digits.network.name(), digits.hidden), ("mlp", vec![128, 64]));
+}
