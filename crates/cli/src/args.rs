@@ -126,6 +126,9 @@ struct ModelArgs {
     /// auto, mse, mae, huber, bce, cross-entropy, or nll (of a log-softmax head)
     #[arg(long, value_parser = loss)]
     loss: Option<LossArg>,
+    /// Of two classes, the one whose precision, recall and F1 are reported [default: the second in the order of labels]
+    #[arg(long, value_name = "CLASS")]
+    positive: Option<String>,
     /// sgd, momentum, nesterov, rmsprop, adam, adamw, lamb, lion or muon
     #[arg(long, value_parser = OptimizerConfig::by_name)]
     optimizer: Option<OptimizerConfig>,
@@ -246,6 +249,7 @@ impl WishArgs {
             init: m.init,
             head: m.head,
             loss: m.loss.clone().and_then(|l| l.0),
+            positive: m.positive.clone(),
             optimizer: m.optimizer.clone(),
             lr: m.lr,
             schedule: m.schedule.clone(),

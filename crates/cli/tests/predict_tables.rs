@@ -149,6 +149,12 @@ fn each_class_is_evaluated_and_the_positive_one_is_named() {
     assert!((all["metrics"]["f1"].as_f64().unwrap() - f1).abs() < 1e-12);
     assert_eq!(all["classes"]["confusion"][0][0].as_f64(), Some(both));
     assert_eq!(all["classes"]["positive"], "fraud");
+    let trained = folder.works("train cards.csv --epochs 3 --positive fraud --out named --json").out;
+    let trained: Value = serde_json::from_str(&trained).unwrap();
+    assert_eq!(trained["classes"]["positive"], "fraud");
+    let later: Value = serde_json::from_str(&folder.works("eval named cards.csv --json").out).unwrap();
+    assert_eq!(later["classes"]["positive"], "fraud", "the model keeps it");
+    assert!(folder.fails(2, "train cards.csv --positive frad --out x").contains("\"fraud\" or \"ok\""));
     assert!(folder.fails(2, "eval m cards.csv --positive frad").contains("\"fraud\" or \"ok\""));
     let regression = model();
     assert!(regression.fails(2, "eval m houses.csv --positive x").contains("two classes"));

@@ -235,6 +235,7 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
             detach: wishes.detach.clone().unwrap_or_default(),
             mode: *wishes.mode,
             validation_mode: *wishes.validation_mode,
+            positive: positive(problem, wishes)?,
         },
         augment: match (&*wishes.augment, problem.train.resident()) {
             (Some(told), Some(_)) => in_step(told, row).unwrap_or_default(),
@@ -510,6 +511,26 @@ impl Base {
             clip_norm: None,
             validations: None,
         }
+    }
+}
+
+/// The class that is reported as the positive one, if one is named.
+fn positive(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<Option<String>, TrainError> {
+    let (Some(label), labels) = (&*wishes.positive, problem.input.labels()) else { return Ok(None) };
+    let wrong = |problem: String| Err(TrainError::Setting(problem));
+    match labels {
+        [first, second] if label == first || label == second => Ok(Some(label.clone())),
+        [first, second] => {
+            wrong(format!("positive is {label:?}, which is no class of the target; write {first:?} or {second:?}"))
+        }
+        _ => wrong(format!("positive names one of two classes, and the target has {}; leave it out", classes(labels))),
+    }
+}
+
+fn classes(labels: &[String]) -> String {
+    match labels.len() {
+        0 => "none".to_owned(),
+        count => count.to_string(),
     }
 }
 

@@ -162,6 +162,8 @@ wishes! {
     head: Head,
     #[serde(deserialize_with = "loss")]
     loss: Loss,
+    /// Of two classes, the one whose precision, recall and F1 are reported: `fraud`.
+    positive: String,
     /// `mean`, or `sum` over the batch; also within `loss`, and so are the next two.
     reduction: Reduction,
     /// Take each prediction against all targets of the batch, as a target `[n]` against a prediction `[n,1]` is in PyTorch.

@@ -190,7 +190,7 @@ impl SavedModel {
         let settings = &self.card.settings;
         let mut metrics = settings.measure(&outputs, &target, input.target_scale());
         let mut classes = settings.class_report(&outputs, &target, input.labels());
-        match (&options.positive, &mut classes) {
+        match (options.positive.as_ref().or(settings.details.positive.as_ref()), &mut classes) {
             (None, _) => {}
             (Some(label), Some(classes)) => {
                 classes.set_positive(label, &mut metrics).map_err(TrainError::Setting)?;

@@ -354,8 +354,12 @@ impl Run<'_, '_> {
             None => Ok((Metrics::default(), None)),
             Some(data) => {
                 let outputs = predictor.outputs(&data.features)?;
-                let classes = self.settings.class_report(&outputs, &data.target, problem.input.labels());
-                Ok::<_, TrainError>((self.settings.measure(&outputs, &data.target, scale), classes))
+                let mut classes = self.settings.class_report(&outputs, &data.target, problem.input.labels());
+                let mut metrics = self.settings.measure(&outputs, &data.target, scale);
+                if let (Some(label), Some(classes)) = (&self.settings.details.positive, &mut classes) {
+                    classes.set_positive(label, &mut metrics).map_err(TrainError::Setting)?;
+                }
+                Ok::<_, TrainError>((metrics, classes))
             }
         };
         let validation = match (&state.search, &p.best) {

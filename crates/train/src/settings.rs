@@ -97,6 +97,9 @@ pub struct Details {
     /// Of the layers while they are judged; open: eval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation_mode: Option<LayerMode>,
+    /// Of two classes, the one whose F1 is reported; open: the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub positive: Option<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
