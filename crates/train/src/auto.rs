@@ -121,7 +121,16 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
         (None, Some(_)) => Network::Mlp,
         (None, None) => base.network,
     };
-    let idle = [("hidden", wishes.hidden.is_some()), ("activation", wishes.activation.is_some())];
+    let tokens = matches!(row, RowShape::Tokens { .. });
+    let idle = [
+        ("hidden", wishes.hidden.is_some()),
+        ("activation", wishes.activation.is_some()),
+        ("layers", wishes.layers.is_some()),
+    ];
+    if let Some((flag, _)) = idle.iter().find(|(_, given)| *given && tokens && wishes.model.is_none()) {
+        let problem = format!("--{flag} is an mlp's, and a text is read by a gpt; leave it out, or give --model mlp");
+        return Err(TrainError::Setting(problem));
+    }
     if let Some((flag, _)) = idle.iter().find(|(_, given)| *given && network != Network::Mlp) {
         let name = network.name();
         let sizes = "its sizes, where it has any, are in a file of settings: model = { name = …, … }";

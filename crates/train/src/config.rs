@@ -235,6 +235,13 @@ impl<T> Deref for Tracked<'_, T> {
     }
 }
 
+impl<T> Tracked<'_, T> {
+    /// Whether it was given; that alone is no use of it.
+    pub(crate) fn is_given(&self) -> bool {
+        self.value.is_some()
+    }
+}
+
 impl TrackedWishes<'_> {
     /// An error that names what was given and not read; `source` says what the data is.
     pub(crate) fn refuse_unread(&self, source: &str) -> Result<(), TrainError> {
@@ -266,6 +273,18 @@ pub enum SourceKind {
     Pictures,
     Series,
     Text,
+}
+
+impl SourceKind {
+    /// As in a settings file.
+    pub fn name(self) -> &'static str {
+        match self {
+            SourceKind::Table => "table",
+            SourceKind::Pictures => "pictures",
+            SourceKind::Series => "series",
+            SourceKind::Text => "text",
+        }
+    }
 }
 
 /// A number of threads, or `auto`.
@@ -354,6 +373,11 @@ impl FromStr for Bytes {
 }
 
 impl Wishes {
+    /// The names of all settings, as keys of a settings file.
+    pub fn keys() -> Vec<String> {
+        KEYS.iter().map(|key| key.replace('_', "-")).collect()
+    }
+
     /// Reads a TOML file; a misspelt key is named, with the nearest known one.
     pub fn read(path: &Path) -> Result<Wishes, TrainError> {
         let bytes = crate::files::read_settings(path)?;
@@ -421,7 +445,7 @@ fn said(message: &str) -> String {
     }
     // within a table such as `schedule`, serde's message lists the keys of that table
     let keys: Vec<String> = match message.contains("`batch-size`") {
-        true => KEYS.iter().map(|key| key.replace('_', "-")).collect(),
+        true => Wishes::keys(),
         false => message.split('`').skip(3).step_by(2).map(str::to_owned).collect(),
     };
     match nearest(unknown, keys.iter().map(String::as_str)) {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use citius_data::{DataError, Dataset, Features, FieldMut, InMemory, Rows, Scale, Schema, Source, SplitMix64, Target};
 
-use super::{Input, Problem};
+use super::{Input, Problem, refuse_other_preparation};
 use crate::config::TrackedWishes;
 use crate::material::{Feed, Loaded};
 use crate::{Choice, Material, TrainError};
@@ -37,18 +37,21 @@ impl Problem {
             if let Some(data) = &mut self.validation {
                 relabel(data, share, seed + 1);
             }
-            self.train.alter("wrong labels", |material| match material {
-                Material::Resident(mut data) => {
-                    relabel(&mut data, share, seed);
-                    Ok(Some(Material::Resident(data)))
-                }
-                Material::Loaded(Loaded { feed: Feed::Source(source), form, options }) => {
-                    let of = others(source.rows() as usize, share, seed);
-                    let feed = Feed::Source(Arc::new(Relabelled { source, of }));
-                    Ok(Some(Material::Loaded(Loaded { feed, form, options })))
-                }
-                Material::Loaded(_) => Ok(None),
-            })?;
+            self.train.alter(
+                if shuffled { "--shuffle-labels" } else { "--label-noise" },
+                |material| match material {
+                    Material::Resident(mut data) => {
+                        relabel(&mut data, share, seed);
+                        Ok(Some(Material::Resident(data)))
+                    }
+                    Material::Loaded(Loaded { feed: Feed::Source(source), form, options }) => {
+                        let of = others(source.rows() as usize, share, seed);
+                        let feed = Feed::Source(Arc::new(Relabelled { source, of }));
+                        Ok(Some(Material::Loaded(Loaded { feed, form, options })))
+                    }
+                    Material::Loaded(_) => Ok(None),
+                },
+            )?;
             let value = match shuffled {
                 true => "shuffled apart from the rows".to_owned(),
                 false => format!("{}% of the rows have the label of another", share * 100.0),
@@ -59,7 +62,7 @@ impl Problem {
             let options = super::loading(wishes);
             let name = self.name.clone();
             let bytes = self.bytes();
-            self.train.alter("a delay", |material| match material {
+            self.train.alter("--delay", |material| match material {
                 Material::Resident(data) => {
                     let source = Arc::new(InMemory::new(&name, Arc::new(data))?);
                     let feed = Feed::Source(Arc::new(Slow::new(source, delay)));
@@ -94,13 +97,17 @@ impl Problem {
 
     /// Pixels scaled otherwise than by their mean and deviation; tables and series have seen to their columns themselves.
     pub(super) fn rescale(&mut self, wishes: &TrackedWishes<'_>) -> Result<(), TrainError> {
-        let told = wishes.prepare.clone().unwrap_or_default();
         let of_bytes = match &self.input {
             Input::Images { .. } => true,
             Input::Rows(rows) => rows.bytes != (1.0, 0.0),
             Input::Table { .. } => false,
         };
-        if !of_bytes || (told.scale.is_none() && told.scale_times.is_none()) {
+        if !of_bytes {
+            return Ok(());
+        }
+        let told = wishes.prepare.clone().unwrap_or_default();
+        refuse_other_preparation(&told, &["scale", "scale-times"], "pictures")?;
+        if told.scale.is_none() && told.scale_times.is_none() {
             return Ok(());
         }
         let (scale, shift) = match told.scale.unwrap_or(Scale::Standard) {

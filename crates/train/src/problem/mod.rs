@@ -16,7 +16,9 @@ mod variation;
 
 use std::path::Path;
 
-use citius_data::{Checksum, Dataset, Features, Found, Preparation, Sampling, Target, Task, memory};
+use citius_data::{
+    Checksum, Dataset, Escaped, Features, Found, OnError, Preparation, PrepareOptions, Sampling, Target, Task, memory,
+};
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
@@ -138,6 +140,31 @@ fn expect_pictures(wishes: &TrackedWishes<'_>) -> Result<(), TrainError> {
     if pictures { Ok(()) } else { Err(TrainError::Setting(message)) }
 }
 
+/// A kind that the path cannot be is refused.
+fn refuse_kind(path: &Path, wishes: &TrackedWishes<'_>) -> Result<(), TrainError> {
+    let Some(kind) = *wishes.kind else { return Ok(()) };
+    let what = match Found::at(path) {
+        Ok(Found::Packed(_)) => "a packed file, which says itself what it holds",
+        Ok(Found::Mnist(_) | Found::Cifar(_) | Found::Pictures(_)) if kind != SourceKind::Pictures => "pictures",
+        _ => return Ok(()),
+    };
+    let problem = format!("--kind {}: {} is {what}; leave it out", kind.name(), path.escaped());
+    Err(TrainError::Setting(problem))
+}
+
+/// Refuses settings of `prepare` that are not for this kind of source.
+fn refuse_other_preparation(prepare: &PrepareOptions, known: &[&str], what: &str) -> Result<(), TrainError> {
+    let given = serde_json::to_value(prepare).unwrap_or_default();
+    let given: Vec<&String> = given.as_object().into_iter().flat_map(|settings| settings.keys()).collect();
+    match given.iter().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let known = known.join(", ");
+            Err(TrainError::Setting(format!("prepare.{name} is for tables; {what} know {known}; leave it out")))
+        }
+    }
+}
+
 /// Refuses what has but one class, as a table's target of one value is refused.
 fn expect_classes(name: &str, what: &str, labels: &[String], next: &str) -> Result<(), TrainError> {
     match labels {
@@ -198,14 +225,18 @@ impl Problem {
         let Some(path) = &*wishes.source else {
             return Problem::digits(60_000, 10_000)?.divided(wishes)?.varied(wishes);
         };
+        refuse_kind(path, wishes)?;
         match *wishes.kind {
-            Some(SourceKind::Pictures) => return Problem::pictures(path, wishes),
+            Some(SourceKind::Pictures) if !matches!(Found::at(path)?, Found::Mnist(_) | Found::Cifar(_)) => {
+                return Problem::pictures(path, wishes);
+            }
             Some(SourceKind::Text) => return Problem::text(path, wishes),
             Some(SourceKind::Series) => return Problem::series(path, wishes),
             Some(SourceKind::Table) => return Problem::tables(std::slice::from_ref(path), wishes),
-            None => {}
+            Some(SourceKind::Pictures) | None => {}
         }
-        let series = wishes.window.is_some() || wishes.horizon.is_some();
+        // whether the source has windows is not known yet: where they are used, they are read
+        let series = wishes.window.is_given() || wishes.horizon.is_given();
         let reads = matches!(*wishes.model, Some(Network::Gpt { .. }));
         match (Found::at(path)?, series) {
             // characters are characters, whatever else they may mean
@@ -274,12 +305,13 @@ fn room(wishes: &TrackedWishes<'_>) -> u64 {
 /// Nothing is gained by holding more than this: reading keeps up with training.
 const USUAL_ROOM: u64 = 2 << 30;
 
+/// How rows are loaded; what to do about those that cannot be read is for sources that can have such rows.
 fn loading(wishes: &TrackedWishes<'_>) -> LoadingOptions {
     LoadingOptions {
         workers: wishes.workers.and_then(|workers| workers.0),
         prefetch: *wishes.prefetch,
         memory_limit: wishes.memory.map(|size| usize::try_from(size.0).unwrap_or(usize::MAX)),
-        on_error: wishes.on_error.unwrap_or_default(),
+        on_error: OnError::Fail,
         sampling: Sampling::Shuffled,
         unpinned: *wishes.pinned == Some(false),
     }

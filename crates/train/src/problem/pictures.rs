@@ -12,6 +12,7 @@ use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
 use super::variation::{in_order, refuse_idle};
 use super::{Problem, count, expect_classes, stem};
 use crate::config::TrackedWishes;
+use crate::material::LoadingOptions;
 use crate::{Choice, TrainError};
 
 /// Sides of the square that pictures become when nobody says otherwise.
@@ -83,7 +84,8 @@ impl Problem {
             why_rows,
             choices,
         };
-        let mut problem = Problem::of_parts(parts, super::loading(wishes), super::room(wishes))?;
+        let loading = LoadingOptions { on_error, ..super::loading(wishes) };
+        let mut problem = Problem::of_parts(parts, loading, super::room(wishes))?;
         let skipped = judged.skipped();
         if let Some((path, why)) = skipped.first() {
             let told = format!("{} pictures cannot be read, such as {path}: {why}", skipped.len());

@@ -9,7 +9,7 @@ use citius_nn::Network;
 
 use super::given::refuse_row_files;
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
-use super::{Problem, count, read_options, stem};
+use super::{Problem, count, read_options, refuse_other_preparation, stem};
 use crate::config::TrackedWishes;
 use crate::{Choice, TrainError};
 
@@ -32,7 +32,7 @@ impl Problem {
         // a column's own past says most about it, and a straight line of it overlooks the others
         let alone = match &*wishes.model {
             Some(network) => *network == Network::Nlinear,
-            None => wishes.hidden.is_none(),
+            None => wishes.hidden.is_none() && wishes.layers.is_none(),
         };
         let targets: Vec<String> = wishes.target.clone().into_iter().collect();
         let options = SeriesOptions {
@@ -101,6 +101,7 @@ impl Problem {
 /// The scale that was asked for, where it is not the usual one.
 fn rescaled(fitted: &SeriesScale, wishes: &TrackedWishes<'_>) -> Result<Option<SeriesScale>, TrainError> {
     let told = wishes.prepare.clone().unwrap_or_default();
+    refuse_other_preparation(&told, &["scale", "scale-times", "scale-target"], "series")?;
     let raw = |scale: Option<Scale>, what: &str| match scale {
         None | Some(Scale::Standard) => Ok(false),
         Some(Scale::None) => Ok(true),

@@ -12,7 +12,7 @@ use super::rows::{RowsInput, SomeBlocks};
 use super::table::without_target;
 use super::{Input, Problem, count, read_options, stem};
 use crate::config::TrackedWishes;
-use crate::material::{Feed, Loaded};
+use crate::material::{Feed, Loaded, LoadingOptions};
 use crate::{Choice, Material, TrainError};
 
 /// Rows that a preparation is fitted on.
@@ -111,7 +111,8 @@ impl Problem {
         };
         let (test, validation, train) =
             (judged(0, test)?, judged(test, test + validation)?, part(test + validation, count_of));
-        let train = Loaded::new(Feed::Stream(Arc::new(train)), bytes, super::loading(wishes))?;
+        let options = LoadingOptions { on_error: wishes.on_error.unwrap_or_default(), ..super::loading(wishes) };
+        let train = Loaded::new(Feed::Stream(Arc::new(train)), bytes, options)?;
         let counted = |set: &Option<citius_data::Dataset>| count(set.as_ref().map_or(0, |set| set.rows));
         let sets =
             format!("{} train, {} validation, {} test", count(train.form.rows), counted(&validation), counted(&test));

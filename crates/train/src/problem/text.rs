@@ -31,7 +31,7 @@ impl Problem {
         expect_classes(text.name(), "character", &text.vocabulary().labels(), "give a text of several")?;
         match &*wishes.model {
             Some(Network::Gpt { .. }) => Problem::tokens(path, text, wishes),
-            None if wishes.hidden.is_none() => Problem::tokens(path, text, wishes),
+            None if wishes.hidden.is_none() && wishes.layers.is_none() => Problem::tokens(path, text, wishes),
             Some(_) | None => Problem::one_hot(path, text, wishes),
         }
     }
