@@ -122,11 +122,7 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
         (None, None) => base.network,
     };
     let tokens = matches!(row, RowShape::Tokens { .. });
-    let idle = [
-        ("hidden", wishes.hidden.is_some()),
-        ("activation", wishes.activation.is_some()),
-        ("layers", wishes.layers.is_some()),
-    ];
+    let idle = [("hidden", wishes.hidden.is_some()), ("activation", wishes.activation.is_some())];
     if let Some((flag, _)) = idle.iter().find(|(_, given)| *given && tokens && wishes.model.is_none()) {
         let problem = format!("--{flag} is an mlp's, and a text is read by a gpt; leave it out, or give --model mlp");
         return Err(TrainError::Setting(problem));

@@ -44,11 +44,10 @@ pub(crate) fn in_step(transforms: &[Transform], row: RowShape) -> Option<Vec<Var
 /// it at the size of the network's input, and a random erasing comes last.
 pub(super) fn in_order(asked: &[Transform], [height, width]: [usize; 2]) -> Vec<Transform> {
     let resize = Transform::Resize(Resize { size: Size::Both([height, width]) });
-    let first = asked.iter().rposition(Transform::sets_size).map_or(0, |at| at + 1);
-    let (decoded, input) = asked.split_at(first);
     let erases = |transform: &Transform| matches!(transform, Transform::RandomErasing(_));
-    let (last, between): (Vec<_>, Vec<_>) = input.iter().cloned().partition(erases);
-    [decoded, &[resize], &between, &last].concat()
+    let (last, others): (Vec<_>, Vec<_>) = asked.iter().cloned().partition(erases);
+    let (decoded, input) = others.split_at(others.iter().rposition(Transform::sets_size).map_or(0, |at| at + 1));
+    [decoded, &[resize], input, &last].concat()
 }
 
 /// Refuses a transform whose settings change nothing.
