@@ -10,6 +10,7 @@
 //! cell.rs       one cell: missing, number or text
 //! writing.rs    numbers as people write them: 1,234, 12%, $5
 //! reading.rs    what was decided while reading that is not plain to see
+//! datetime.rs   dates and times in text: their format, seconds, the calendar
 //! npy.rs        NumPy's array files
 //! npz.rs        several of them in a zip
 //! parquet/      Parquet, whole or by row groups: its types, columns and bytes
@@ -25,6 +26,7 @@ mod arrow;
 mod blocks;
 mod cell;
 mod columnar;
+mod datetime;
 mod delimited;
 mod lines;
 mod npy;
@@ -41,6 +43,9 @@ mod writing;
 #[doc(hidden)]
 pub use blocks::open_blocks_of;
 pub use blocks::{Numbers, TableBlocks, open_blocks};
+pub use datetime::{
+    Civil, ClockFormat, DAY, DateFormat, DateOrder, HalfDay, MonthStyle, ZoneFormat, ZoneStyle, days_in_month,
+};
 pub use parts::{PartOptions, TablePart, TableParts};
 pub(crate) use read::{concat, parallel};
 use read::{join_values, select_columns, unique_names};
