@@ -48,7 +48,8 @@ pub fn pictures(pictures: &dyn Pictures, most: usize) -> Inspection {
     hashes.sort_unstable();
     let repeated_rows = hashes.windows(2).filter(|pair| pair[0] == pair[1]).count();
     let classes = classes(pictures);
-    let warnings = warnings_of(&classes, &unreadable, repeated_rows, chosen.len());
+    let mut warnings = warnings_of(&classes, &unreadable, repeated_rows, chosen.len());
+    warnings.extend(pictures.notes());
     Inspection {
         name: pictures.name().to_owned(),
         unit: "picture",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::decode::{Channels, Picture};
-use super::folder::{ENDINGS, Pictures, collect, is_picture, load_file};
+use super::folder::{ENDINGS, Pictures, Skipped, collect, is_picture, is_unread_picture, load_file};
 use super::list;
 use crate::error::DataError;
 use crate::escape::Escaped;
@@ -16,11 +16,8 @@ pub struct PictureFiles {
     name: String,
     files: Vec<PathBuf>,
     shown: Vec<String>,
-    skipped: usize,
+    skipped: Skipped,
 }
-
-/// Endings of formats that are not read; such a file is a picture all the same, and the decoder says what to do.
-const NOT_READ: [&str; 8] = ["gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "svg"];
 
 impl PictureFiles {
     /// Finds the pictures of all sources, one after the other; they are read when asked for. A source is a picture, a
@@ -32,7 +29,7 @@ impl PictureFiles {
             [source] => file::name(source),
             _ => format!("{} sources", sources.len()),
         };
-        let mut found = PictureFiles { name, files: Vec::new(), shown: Vec::new(), skipped: 0 };
+        let mut found = PictureFiles { name, files: Vec::new(), shown: Vec::new(), skipped: Skipped::default() };
         for source in &sources {
             match (source.is_dir(), alone) {
                 (true, true) => found.add_folder(source, Path::new(""))?,
@@ -54,7 +51,7 @@ impl PictureFiles {
 
     /// Files in folders that are hidden or no pictures.
     pub fn skipped(&self) -> usize {
-        self.skipped
+        self.skipped.count()
     }
 
     fn add(&mut self, path: PathBuf, shown: String) {
@@ -94,8 +91,7 @@ fn expanded(sources: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>, DataError> {
 fn is_picture_file(path: &Path) -> Result<bool, DataError> {
     let head = file::head(path, 16)?;
     let name = file::name(path).to_lowercase();
-    let not_read = name.rsplit_once('.').is_some_and(|(_, ending)| NOT_READ.contains(&ending));
-    Ok(not_read || is_picture(&name) || super::decode::is_known(&head))
+    Ok(is_unread_picture(&name) || is_picture(&name) || super::decode::is_known(&head))
 }
 
 impl Pictures for PictureFiles {

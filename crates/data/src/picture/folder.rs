@@ -25,6 +25,10 @@ pub trait Pictures: Send + Sync {
     fn labels(&self) -> &[String];
     /// The class of a picture.
     fn label(&self, i: usize) -> i32;
+    /// What was left out, for people.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Where a picture is, for messages.
     fn path(&self, i: usize) -> String;
     /// Decodes a picture into memory that is used again; `file` holds its bytes meanwhile.
@@ -51,11 +55,22 @@ pub struct PictureFolder {
     labels: Vec<String>,
     /// Relative to `dir`, with the class.
     files: Vec<(PathBuf, i32)>,
-    skipped: usize,
+    skipped: Skipped,
+}
+
+/// Files that are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Skipped {
+    /// Those that are hidden or no pictures.
+    pub others: usize,
+    /// Pictures of formats that are not read, relative to the folder.
+    pub not_read: Vec<PathBuf>,
 }
 
 /// Names of picture files end so.
 pub(super) const ENDINGS: [&str; 6] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp"];
+/// Endings of picture formats that are not read.
+const NOT_READ: [&str; 8] = ["gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "svg"];
 
 /// Folders inside folders beyond this are a loop of links.
 const DEEPEST: usize = 32;
@@ -73,22 +88,24 @@ impl PictureFolder {
                 false => format!("no such folder; {LAYOUT}"),
             }));
         }
-        let (mut labels, mut files, mut skipped) = (Vec::new(), Vec::new(), 0);
+        let (mut labels, mut files, mut skipped) = (Vec::new(), Vec::new(), Skipped::default());
         let mut loose = 0;
         for (name, path) in sorted(dir)? {
             if !path.is_dir() {
                 loose += is_picture(&name) as usize;
-                skipped += 1;
+                skipped.others += 1;
                 continue;
             }
             if hidden(&name) {
                 continue;
             }
-            let before = files.len();
+            let (before, not_read) = (files.len(), skipped.not_read.len());
             collect(&path, Path::new(&name), labels.len() as i32, 0, &mut files, &mut skipped)?;
             if files.len() == before {
+                let unread =
+                    note_not_read(&skipped.not_read[not_read..]).map_or(String::new(), |note| format!("; {note}"));
                 return Err(problem(format!(
-                    "the class folder {name:?} holds no picture ({}); fill it, or take it away",
+                    "the class folder {name:?} holds no picture ({}); fill it, or take it away{unread}",
                     ENDINGS.join(", ")
                 )));
             }
@@ -97,16 +114,38 @@ impl PictureFolder {
         if labels.is_empty() {
             return Err(problem(match loose {
                 0 => format!("no folders in it; {LAYOUT}"),
+                1 => format!("1 picture but no class folders in it; {LAYOUT}"),
                 _ => format!("{loose} pictures but no class folders in it; {LAYOUT}"),
             }));
         }
         Ok(PictureFolder { name: file::name(dir), dir: dir.to_owned(), labels, files, skipped })
     }
 
-    /// Files that are hidden or no pictures.
+    /// Files that are hidden or no pictures that can be read.
     pub fn skipped(&self) -> usize {
-        self.skipped
+        self.skipped.count()
     }
+}
+
+impl Skipped {
+    pub(super) fn count(&self) -> usize {
+        self.others + self.not_read.len()
+    }
+}
+
+/// About pictures of formats that are not read.
+fn note_not_read(paths: &[PathBuf]) -> Option<String> {
+    let first = paths.first()?;
+    let mut endings: Vec<String> = paths.iter().filter_map(|path| ending(&path.to_string_lossy())).collect();
+    endings.sort();
+    endings.dedup();
+    let (pictures, are) = if paths.len() == 1 { ("picture", "is") } else { ("pictures", "are") };
+    Some(format!(
+        "{} {pictures} of a format that is not read ({}), such as {}, {are} left out; save as PNG, JPEG or WebP",
+        paths.len(),
+        endings.join(", "),
+        first.escaped()
+    ))
 }
 
 impl Pictures for PictureFolder {
@@ -124,6 +163,10 @@ impl Pictures for PictureFolder {
 
     fn label(&self, i: usize) -> i32 {
         self.files[i].1
+    }
+
+    fn notes(&self) -> Vec<String> {
+        note_not_read(&self.skipped.not_read).into_iter().collect()
     }
 
     fn path(&self, i: usize) -> String {
@@ -154,7 +197,7 @@ pub(super) fn collect(
     class: i32,
     depth: usize,
     files: &mut Vec<(PathBuf, i32)>,
-    skipped: &mut usize,
+    skipped: &mut Skipped,
 ) -> Result<(), DataError> {
     if depth > DEEPEST {
         let problem = format!("folders inside folders {DEEPEST} times over; is there a link that leads back up?");
@@ -166,7 +209,8 @@ pub(super) fn collect(
             true if hidden(&name) => {}
             true => collect(&path, &relative, class, depth + 1, files, skipped)?,
             false if is_picture(&name) => files.push((relative, class)),
-            false => *skipped += 1,
+            false if !hidden(&name) && is_unread_picture(&name) => skipped.not_read.push(relative),
+            false => skipped.others += 1,
         }
     }
     Ok(())
@@ -195,8 +239,16 @@ fn hidden(name: &str) -> bool {
 }
 
 pub(super) fn is_picture(name: &str) -> bool {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    !hidden(name) && ending.is_some_and(|ending| ENDINGS.contains(&&ending[..]))
+    !hidden(name) && ending(name).is_some_and(|ending| ENDINGS.contains(&&ending[..]))
+}
+
+/// A picture of a format that is not read, by its name; the decoder says what to do.
+pub(super) fn is_unread_picture(name: &str) -> bool {
+    ending(name).is_some_and(|ending| NOT_READ.contains(&&ending[..]))
+}
+
+fn ending(name: &str) -> Option<String> {
+    name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -231,13 +283,36 @@ mod tests {
     }
 
     #[test]
+    fn pictures_that_are_not_read_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["cat/1.png", "cat/2.gif", "dog/1.png", "dog/more/3.TIFF", "dog/.hidden.gif", "dog/notes.txt"] {
+            write(dir.path(), name, b"x");
+        }
+        let folder = PictureFolder::open(dir.path()).unwrap();
+        assert_eq!((folder.len(), folder.skipped()), (2, 4));
+        assert_eq!(
+            folder.notes(),
+            [
+                "2 pictures of a format that is not read (gif, tiff), such as cat/2.gif, are left out; save as PNG, JPEG or WebP"
+            ]
+        );
+        write(dir.path(), "fish/1.bmp", b"x");
+        let message = PictureFolder::open(dir.path()).unwrap_err().to_string();
+        assert!(
+            message.contains(r#""fish" holds no picture"#)
+                && message.contains("1 picture of a format that is not read (bmp), such as fish/1.bmp, is left out"),
+            "{message}"
+        );
+    }
+
+    #[test]
     fn wrong_layouts_say_what_is_expected() {
         let dir = tempfile::tempdir().unwrap();
         let message = |path: &Path| PictureFolder::open(path).unwrap_err().to_string();
         assert!(message(dir.path()).contains("a folder per class"));
         assert!(message(&dir.path().join("none")).contains("no such folder"));
         write(dir.path(), "1.jpg", b"x");
-        assert!(message(dir.path()).contains("1 pictures but no class folders"));
+        assert!(message(dir.path()).contains("1 picture but no class folders"));
         assert!(message(&dir.path().join("1.jpg")).contains("a file, not a folder"));
         write(dir.path(), "cat/1.jpg", b"x");
         fs::create_dir(dir.path().join("dog")).unwrap();

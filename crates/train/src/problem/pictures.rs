@@ -24,7 +24,7 @@ impl Problem {
     /// A folder per class, or a list of paths with labels.
     pub(super) fn pictures(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let pictures = open_pictures(path)?;
-        let (name, labels) = (pictures.name().to_owned(), pictures.labels().to_vec());
+        let (name, labels, notes) = (pictures.name().to_owned(), pictures.labels().to_vec(), pictures.notes());
         expect_classes(&name, "class", &labels, "add pictures of another class, a folder for each")?;
         let classes: Vec<u32> = (0..pictures.len()).map(|i| pictures.label(i) as u32).collect();
         let usual = SplitOptions { validation: 0.1, test: 0.1, seed: 0 };
@@ -48,6 +48,7 @@ impl Problem {
                 if wishes.size.is_some() { "as told" } else { "small, for a network of plain layers; see --size" },
             ),
         ];
+        choices.extend(notes.into_iter().map(|note| Choice::new("note", note, "")));
         let judged: Arc<PictureSource> = Arc::new(measured);
         let asked = wishes.augment.clone().unwrap_or_default();
         let (train, constant) = match (&asked[..], *wishes.mix) {
