@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, pets};
+use common::{Folder, houses, pets};
 
 /// Losses differ where the training pictures did.
 fn losses(folder: &Folder, words: &str) -> String {
@@ -55,4 +55,20 @@ fn a_transform_that_changes_nothing_is_refused_with_the_setting_it_lacks() {
     }
     let said = folder.fails(2, "train --augment affine --epochs 1 --out o");
     assert!(said.contains("affine changes nothing"), "{said}");
+}
+
+#[test]
+fn packed_pictures_are_augmented_and_other_packed_rows_refuse_it() {
+    let folder = Folder::new();
+    pets(&folder);
+    folder.write("houses.csv", houses());
+    folder.works("data pack pets pets.citius --size 12");
+    folder.works("data pack houses.csv houses.citius");
+    let train = "train pets.citius --epochs 2 --json --force --out o --seed 1";
+    let plain = losses(&folder, train);
+    for augment in ["horizontal-flip", "rotation=30"] {
+        assert_ne!(losses(&folder, &format!("{train} --augment {augment}")), plain, "{augment}");
+    }
+    let said = folder.fails(2, "train houses.citius --epochs 1 --augment rotation=30 --out o2");
+    assert!(said.contains("augment is for pictures, and houses.citius holds none"), "{said}");
 }

@@ -133,7 +133,10 @@ fn expect_pictures(wishes: &TrackedWishes<'_>) -> Result<(), TrainError> {
     };
     let pictures = match (&*wishes.source, *wishes.kind) {
         (Some(_), Some(kind)) => kind == SourceKind::Pictures,
-        (Some(path), None) => matches!(Found::at(path)?, Found::Pictures(_) | Found::Mnist(_) | Found::Cifar(_)),
+        // a packed file says itself what it holds
+        (Some(path), None) => {
+            matches!(Found::at(path)?, Found::Pictures(_) | Found::Mnist(_) | Found::Cifar(_) | Found::Packed(_))
+        }
         (None, _) => true,
     };
     let message = format!("{asked} is for pictures, and the source is none of them; leave it out");

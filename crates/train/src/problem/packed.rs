@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use citius_data::packed::Metadata;
 use citius_data::{
-    DataError, Field, Kind, PackedFile, Preparation, Source, SplitOptions, Splits, Stream, Task, schema,
+    DataError, Escaped, Field, Kind, PackedFile, Preparation, Source, SplitOptions, Splits, Stream, Task, schema,
 };
+use citius_nn::RowShape;
 use serde::de::DeserializeOwned;
 
 use super::given::{divide, refuse_row_files};
@@ -62,7 +63,14 @@ impl Problem {
             problem.task = preparation.task();
             problem.input = Input::Table { preparation: Box::new(preparation) };
         }
-        Ok(problem)
+        if !matches!(problem.input.row_shape(), RowShape::Picture { .. }) {
+            let asked = [("augment", wishes.augment.is_given()), ("mix", wishes.mix.is_given())];
+            if let Some((setting, _)) = asked.iter().find(|(_, given)| *given) {
+                let problem = format!("{setting} is for pictures, and {} holds none; leave it out", path.escaped());
+                return Err(TrainError::Setting(problem));
+            }
+        }
+        problem.varied(wishes)
     }
 }
 

@@ -84,7 +84,15 @@ impl Problem {
         }
         let labels = self.input.labels().to_vec();
         let size = [height, width, channels];
-        let Material::Resident(data) = &mut self.train else { return Ok(self) };
+        let names: Vec<String> = asked.iter().map(Transform::name).chain(wishes.mix.map(|m| m.name())).collect();
+        let Material::Resident(data) = &mut self.train else {
+            return Err(TrainError::Setting(format!(
+                "augment: {} wants the pictures in memory, and {} is larger than the memory for data; give it more --memory, or \
+                 use flips, random-crop and random-erasing alone",
+                names.join(", "),
+                self.name
+            )));
+        };
         let (Features::U8 { data: pixels, scale, shift, .. }, Target::Classes { data: classes, .. }) =
             (&mut data.features, &mut data.target)
         else {
@@ -106,7 +114,6 @@ impl Problem {
             Some(mix) => Arc::new(Mixed::new(Box::new(source), mix)?),
         };
         self.train = Material::Loaded(Loaded::new(Feed::Source(source), bytes, super::loading(wishes))?);
-        let names: Vec<String> = asked.iter().map(Transform::name).chain(wishes.mix.map(|m| m.name())).collect();
         self.choices.push(Choice::new("augment", names.join(", "), "anew in every epoch, by a loader"));
         Ok(self)
     }
