@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::bench::IsaName;
 use crate::error::Failure;
-use crate::reading::ReadingArgs;
+use crate::reading::{ColumnArgs, ReadingArgs};
 use crate::screen::{Sink, line};
 
 #[derive(Args)]
@@ -36,6 +36,8 @@ pub struct WishArgs {
 struct DataArgs {
     #[command(flatten)]
     reading: ReadingArgs,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// regression, binary or classes [default: from the target]
     #[arg(long)]
     task: Option<String>,
@@ -225,6 +227,8 @@ impl WishArgs {
         let (d, m) = (&self.data, &self.model);
         Wishes {
             source: self.source.clone(),
+            drop: d.columns.drop(),
+            only: d.columns.only(),
             task: d.task.clone(),
             train_rows: d.train_rows.clone(),
             test_rows: d.test_rows.clone(),

@@ -47,6 +47,27 @@ impl ReadingArgs {
     }
 }
 
+/// Flags of the commands that make inputs of a table's columns.
+#[derive(Args, Clone)]
+pub struct ColumnArgs {
+    /// Columns to leave out
+    #[arg(long, value_name = "COLUMN,…", value_parser = list, allow_hyphen_values = true)]
+    drop: Option<Vec<List>>,
+    /// The only columns to use, besides the target
+    #[arg(long, value_name = "COLUMN,…", value_parser = list, allow_hyphen_values = true)]
+    only: Option<Vec<List>>,
+}
+
+impl ColumnArgs {
+    pub fn drop(&self) -> Option<Vec<String>> {
+        self.drop.as_ref().map(|lists| lists.concat())
+    }
+
+    pub fn only(&self) -> Option<Vec<String>> {
+        self.only.as_ref().map(|lists| lists.concat())
+    }
+}
+
 /// What one flag lists.
 pub type List = Vec<String>;
 

@@ -18,6 +18,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("test", "test = 0.3"),
     ("missing", "missing = [\"0.5\"]"),
     ("text", "text = [\"0\"]"),
+    ("drop", "drop = [\"0\"]"),
+    ("only", "only = [\"0\"]"),
     ("header", "header = false"),
     ("delimiter", "delimiter = \"tab\""),
     ("prepare", "prepare = { scale = \"min-max\" }"),

@@ -106,6 +106,12 @@ wishes! {
     /// Columns to read as text whatever they hold.
     #[serde(deserialize_with = "one_or_more")]
     text: Vec<String> => "tables",
+    /// Columns to leave out, by name or index.
+    #[serde(deserialize_with = "one_or_more")]
+    drop: Vec<String> => "tables",
+    /// The only columns to use, by name or index.
+    #[serde(deserialize_with = "one_or_more")]
+    only: Vec<String> => "tables",
     /// Whether the first line holds names.
     header: bool => "tables",
     delimiter: String => "tables",

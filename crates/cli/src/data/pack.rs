@@ -16,6 +16,7 @@ use super::rows::Stoppable;
 use super::{Progress, SourceArgs};
 use crate::args::on_error;
 use crate::error::{Done, Failure};
+use crate::reading::ColumnArgs;
 use crate::screen::{self, Sink, line, number, seconds};
 use crate::train::interruption;
 
@@ -24,6 +25,8 @@ use crate::train::interruption;
 pub struct PackArgs {
     #[command(flatten)]
     pub(super) source: SourceArgs,
+    #[command(flatten)]
+    pub(super) columns: ColumnArgs,
     /// The file to write
     #[arg(value_name = "OUT.citius")]
     out: PathBuf,

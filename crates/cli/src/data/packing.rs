@@ -120,7 +120,12 @@ fn large_table(args: &PackArgs, path: &Path) -> Result<Packing, Failure> {
 }
 
 fn prepare_options(args: &PackArgs) -> PrepareOptions {
-    PrepareOptions { missing: args.source.reading.missing().unwrap_or_default(), ..PrepareOptions::default() }
+    PrepareOptions {
+        missing: args.source.reading.missing().unwrap_or_default(),
+        drop: args.columns.drop().unwrap_or_default(),
+        only: args.columns.only().unwrap_or_default(),
+        ..PrepareOptions::default()
+    }
 }
 
 fn series(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::prepare::identifier::{RowNumber, row_number};
 use crate::prepare::moments::Moments;
 use crate::prepare::scale::{quantile, sorted};
 use crate::rng;
@@ -61,6 +62,8 @@ pub(super) struct Facts {
     pub rising: bool,
     /// Text, though most labels are numbers.
     pub mostly_numbers: bool,
+    /// Numbers that name or count the rows.
+    pub row_number: Option<RowNumber>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,10 +77,13 @@ pub(super) struct End {
 }
 
 pub(super) fn summarise(column: &Column) -> (ColumnSummary, Facts) {
-    let (mut summary, facts) = match &column.values {
+    let (mut summary, mut facts) = match &column.values {
         Values::Number(values) => of_numbers(values),
         Values::Text { codes, labels } => of_labels(codes, labels),
     };
+    if let Values::Number(values) = &column.values {
+        facts.row_number = row_number(&column.name, values);
+    }
     summary.name = column.name.clone();
     (summary, facts)
 }
@@ -114,7 +120,7 @@ fn of_numbers(values: &[f64]) -> (ColumnSummary, Facts) {
     };
     let rising = whole && complete && values.len() > 1 && values.windows(2).all(|pair| pair[0] < pair[1]);
     let hash = values.iter().fold(1, |hash, value| combined(hash, number_bits(*value)));
-    (summary, Facts { hash, ends, rising, mostly_numbers: false })
+    (summary, Facts { hash, ends, rising, ..Facts::default() })
 }
 
 fn of_labels(codes: &[u32], labels: &[String]) -> (ColumnSummary, Facts) {
@@ -136,6 +142,7 @@ fn of_labels(codes: &[u32], labels: &[String]) -> (ColumnSummary, Facts) {
         ends: Vec::new(),
         rising,
         mostly_numbers: numbers * 2 > seen.len(),
+        row_number: None,
     };
     let distinct = seen.len();
     seen.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then_with(|| labels[*a].cmp(&labels[*b])));

@@ -69,12 +69,15 @@ fn a_page() {
     let page = page(&seen);
     assert!(page.starts_with("t.csv: 200 rows, 10 columns, target y\n"), "{page}");
     assert!(page.contains("north 34%, south 34%, west 33%"), "{page}");
-    warned(&seen, "nearly the target itself; leave it out unless it is known beforehand: id (1.0000), level (1.0000)");
+    warned(
+        &seen,
+        "nearly the target itself; leave it out (--drop) unless it is known beforehand: id (1.0000), level (1.0000)",
+    );
     warned(&seen, "one value only, nothing to learn from: same");
     warned(&seen, "more than 30% missing: gone (50%)");
     warned(&seen, "same values as an earlier column: twin (as size)");
     warned(&seen, "perhaps a code for missing (--missing) or a limit: size (-999 in 10 rows)");
-    warned(&seen, "an identifier or free text): id");
+    warned(&seen, "identifiers of the rows, or free text: nearly every value is different: id");
     warned(&seen, "in order of time: split them by time, not at random: when");
     assert_eq!(seen.columns[1].kind, "date");
     assert_eq!(seen.repeated_rows, 0);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::column::{ColumnSummary, Facts};
 use super::figures::{count, cut, number, percent, plural};
 use super::{Inspection, Label};
+use crate::prepare::identifier::{RowNumber, labels_identify};
 use crate::suggest;
 
 /// Columns named in one line.
@@ -46,7 +47,7 @@ pub(super) fn of_table(inspection: &Inspection, facts: &[Facts], target: Option<
     }
     let leaks = inspection.with_target.iter().filter(|relation| relation.value.abs() > LEAK);
     let leaks = leaks.map(|relation| format!("{} ({:.4})", cut(&relation.a, 30), relation.value)).collect();
-    warnings.extend(named("nearly the target itself; leave it out unless it is known beforehand", leaks));
+    warnings.extend(named("nearly the target itself; leave it out (--drop) unless it is known beforehand", leaks));
     warnings.extend(of_classes(&inspection.classes));
     if inspection.repeated_rows > 0 {
         let share = inspection.repeated_rows as f64 / rows.max(1) as f64;
@@ -71,7 +72,9 @@ pub(super) fn of_table(inspection: &Inspection, facts: &[Facts], target: Option<
     let capped = those(&|c, f| capped(c, f, rows).filter(|_| missing_code(c, f, rows).is_none()));
     warnings.extend(named("many rows at the very end of the range, perhaps cut off there", capped));
     let ids = those(&|c, f| (c.kind != "date" && is_identifier(c, f, rows)).then(|| name(c)));
-    warnings.extend(named("names the rows rather than describes them (an identifier or free text)", ids));
+    warnings.extend(named("identifiers of the rows, or free text: nearly every value is different", ids));
+    let counters = those(&|c, f| (f.row_number == Some(RowNumber::Counter)).then(|| name(c)));
+    warnings.extend(named("counts the rows; leave it out (--drop) if it is an identifier", counters));
     let times = those(&|c, f| (c.kind == "date" && f.rising).then(|| name(c)));
     warnings.extend(named("rows are in order of time: split them by time, not at random", times));
     let texts = those(&|c, f| (f.mostly_numbers && distinct(c) > 2).then(|| name(c)));
@@ -141,12 +144,9 @@ fn capped(column: &ColumnSummary, facts: &Facts, rows: usize) -> Option<String> 
     Some(format!("{} ({side}, {}, in {share})", cut(&column.name, 30), number(end.value)))
 }
 
-/// Text that differs in nearly every row, or whole numbers that count the rows.
+/// Text or numbers that name the rows; training leaves them out.
 fn is_identifier(column: &ColumnSummary, facts: &Facts, rows: usize) -> bool {
-    let distinct = column.distinct.unwrap_or(0);
     let present = rows - column.missing.min(rows);
-    let names = column.numbers.is_none() && distinct > 50 && distinct * 10 >= present * 9;
-    let counts =
-        facts.rising && rows > 20 && column.numbers.as_ref().is_some_and(|n| n.max - n.min < 2.0 * rows as f64);
-    names || counts
+    let text = column.numbers.is_none() && labels_identify(column.distinct.unwrap_or(0), present);
+    text || facts.row_number == Some(RowNumber::Identifier)
 }

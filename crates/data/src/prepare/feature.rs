@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::calendar::Calendar;
 use super::category::{Embedding, Hash, Ordinal};
 use super::logarithm::signed_log;
 use super::scale::Scaling;
@@ -48,6 +49,7 @@ pub(super) enum Encoding {
     Ordinal(Ordinal),
     Hash(Hash),
     Embedding(Embedding),
+    Calendar(Calendar),
 }
 
 impl Encoding {
@@ -59,6 +61,7 @@ impl Encoding {
             Encoding::Present { .. } | Encoding::Embedding(_) => 1,
             Encoding::Ordinal(ordinal) => ordinal.width(),
             Encoding::Hash(hash) => hash.width(),
+            Encoding::Calendar(calendar) => calendar.width(),
         }
     }
 
@@ -67,7 +70,7 @@ impl Encoding {
         match self {
             Encoding::Number { .. } => false,
             Encoding::Switch { .. } | Encoding::OneHot { .. } => true,
-            Encoding::Ordinal(_) | Encoding::Hash(_) | Encoding::Embedding(_) => true,
+            Encoding::Ordinal(_) | Encoding::Hash(_) | Encoding::Embedding(_) | Encoding::Calendar(_) => true,
             Encoding::Present { text } => *text,
         }
     }
@@ -87,13 +90,14 @@ impl Encoding {
             Encoding::Ordinal(ordinal) => return ordinal.names(column),
             Encoding::Hash(hash) => return hash.names(column),
             Encoding::Embedding(_) => return vec![named("(index)")],
+            Encoding::Calendar(calendar) => return calendar.names(column),
         };
         names.extend(missing.then(|| named("(missing)")));
         names
     }
 
     /// Writes the inputs of `rows` at `offset` into rows of `stride` zeros; the error is the first
-    /// row, counted from 0, that holds no number where one is needed.
+    /// row, counted from 0, that holds no number, or no date, where one is needed.
     pub(super) fn write(
         &self,
         column: &Column,
@@ -161,6 +165,7 @@ impl Encoding {
             Encoding::Ordinal(ordinal) => ordinal.write(column, pairs),
             Encoding::Hash(hash) => hash.write(column, pairs),
             Encoding::Embedding(embedding) => embedding.write(column, pairs),
+            Encoding::Calendar(calendar) => calendar.write(column, pairs)?,
         }
         Ok(())
     }
@@ -172,9 +177,8 @@ impl Encoding {
             Encoding::OneHot { labels, other: false, .. } => (labels, "taken as none of the known ones"),
             Encoding::Ordinal(ordinal) => (ordinal.labels(), "taken as the mean"),
             Encoding::Embedding(embedding) => (embedding.labels(), "taken as unknown, index 0"),
-            Encoding::OneHot { .. } | Encoding::Number { .. } | Encoding::Present { .. } | Encoding::Hash(_) => {
-                return None;
-            }
+            Encoding::OneHot { .. } | Encoding::Number { .. } | Encoding::Present { .. } => return None,
+            Encoding::Hash(_) | Encoding::Calendar(_) => return None,
         };
         let (_, names) = column.labels();
         let known: HashSet<&String> = known.iter().collect();

@@ -2,19 +2,20 @@
 
 use std::borrow::Cow;
 
+use super::calendar::{Calendar, Dates};
 use super::category::{Categorical, Counted, Embedding, Hash, Ordinal};
 use super::feature::Encoding;
+use super::identifier::{RowNumber, labels_identify, row_number};
 use super::impute::Impute;
 use super::logarithm::signed_log;
 use super::moments::Moments;
 use super::options::Wish;
 use super::scale::{Scale, Scaling};
+use crate::table::DateFormat;
 use crate::table::{Column, MISSING, Values};
 
 /// Categories with a column of their own; the rest share one.
 const MAX_CATEGORIES: usize = 64;
-/// More different values than this, nearly one per row, are names of the rows.
-const IDENTIFIER: usize = 50;
 /// Beyond this skewness positive values are taken as their logarithm.
 const SKEWED: f64 = 4.0;
 
@@ -29,7 +30,14 @@ impl Fit {
     pub(super) fn column(column: &Column, rows: &[u32], wish: &Wish, rounded: bool) -> Fit {
         match &column.values {
             Values::Number(values) if wish.categorical.is_none() => {
+                let row_number = if wish.keeps_identifier() { None } else { row_number(&column.name, values) };
+                if row_number == Some(RowNumber::Identifier) {
+                    return Fit::drop(IDENTIFIER_NUMBER);
+                }
                 let mut fit = fit_number(values, rows, wish);
+                if row_number == Some(RowNumber::Counter) && fit.encoding.is_some() {
+                    fit.remarks.push(COUNTER.into());
+                }
                 if rounded {
                     fit.remarks.push(ROUNDED.into());
                 }
@@ -37,12 +45,16 @@ impl Fit {
             }
             values => {
                 let (codes, labels) = column.labels();
+                let as_labels = wish.own_categories || wish.dates == Some(Dates::Labels);
+                if !as_labels && let Some(format) = DateFormat::of_column(labels.iter().map(String::as_str)) {
+                    return fit_dates(format, &codes, &labels, rows, wish);
+                }
                 fit_labels(&codes, &labels, rows, wish, matches!(values, Values::Text { .. }))
             }
         }
     }
 
-    fn drop(reason: &'static str) -> Fit {
+    pub(super) fn drop(reason: &'static str) -> Fit {
         Fit { encoding: None, remarks: vec![reason.into()] }
     }
 }
@@ -52,6 +64,9 @@ const CONSTANT: &str = "dropped, the same value in all training rows";
 const ROUNDED: &str = "whole numbers beyond 2^53, rounded to what a floating-point number of 64 bits holds (subtract \
     the smallest of them, or read them as text with --text)";
 const IDENTIFIER_LIKE: &str = "dropped, nearly every value is different (an identifier or free text)";
+const IDENTIFIER_NUMBER: &str =
+    "dropped, an identifier of the rows by its name and values (--only COLUMN,… keeps what it names)";
+const COUNTER: &str = "used, though it counts the rows (--drop COLUMN leaves it out if it is an identifier)";
 const PRESENT: &str = "one value or none, kept as whether there is one";
 const MARKED: &str = "missing values marked in an input of their own";
 const UNKNOWN: &str = "missing values taken as unknown, index 0";
@@ -104,19 +119,55 @@ fn fit_number(values: &[f64], rows: &[u32], wish: &Wish) -> Fit {
     Fit { encoding: Some(Encoding::Number { scaling, log, missing, fill }), remarks }
 }
 
-fn fit_labels(codes: &[u32], labels: &[String], rows: &[u32], wish: &Wish, text: bool) -> Fit {
-    let mut counts = vec![0usize; labels.len()];
-    for row in rows {
-        let code = codes[*row as usize];
-        if code != MISSING {
-            counts[code as usize] += 1;
-        }
+fn fit_dates(format: DateFormat, codes: &[u32], labels: &[String], rows: &[u32], wish: &Wish) -> Fit {
+    let counted = Labels::of(codes, labels, rows);
+    let missing = counted.present < rows.len();
+    if counted.present == 0 {
+        return Fit::drop(ALL_MISSING);
     }
-    let present: usize = counts.iter().sum();
+    let fill = wish.impute.as_ref().and_then(|impute| impute.label(&counted.seen));
+    let Some(calendar) = Calendar::fit(format, &counted.seen, fill.as_deref(), missing, wish.scale) else {
+        return match missing {
+            false => Fit::drop(CONSTANT),
+            true => Fit { encoding: Some(Encoding::Present { text: true }), remarks: vec![PRESENT.into()] },
+        };
+    };
+    let mut remarks = vec![calendar.remark().into()];
+    if missing {
+        remarks.push(match (&wish.impute, fill) {
+            (Some(impute), Some(_)) => filled(impute),
+            _ => MARKED.into(),
+        });
+    }
+    Fit { encoding: Some(Encoding::Calendar(calendar)), remarks }
+}
+
+/// Labels of the training rows, each with its rows.
+struct Labels<'a> {
+    seen: Vec<(&'a str, usize)>,
+    /// Rows that have a label.
+    present: usize,
+}
+
+impl Labels<'_> {
+    fn of<'a>(codes: &[u32], labels: &'a [String], rows: &[u32]) -> Labels<'a> {
+        let mut counts = vec![0usize; labels.len()];
+        for row in rows {
+            let code = codes[*row as usize];
+            if code != MISSING {
+                counts[code as usize] += 1;
+            }
+        }
+        let present = counts.iter().sum();
+        let seen = labels.iter().map(String::as_str).zip(counts).filter(|(_, count)| *count > 0).collect();
+        Labels { seen, present }
+    }
+}
+
+fn fit_labels(codes: &[u32], labels: &[String], rows: &[u32], wish: &Wish, text: bool) -> Fit {
+    let Labels { mut seen, present } = Labels::of(codes, labels, rows);
     let missing = present < rows.len();
-    let mut seen: Vec<(&str, usize)> =
-        labels.iter().map(String::as_str).zip(counts).filter(|(_, count)| *count > 0).collect();
-    let identifier = seen.len() > IDENTIFIER && seen.len() * 10 >= present * 9;
+    let identifier = labels_identify(seen.len(), present);
     match (seen.len(), missing) {
         (0, _) => return Fit::drop(ALL_MISSING),
         (1, false) => return Fit::drop(CONSTANT),
@@ -130,7 +181,7 @@ fn fit_labels(codes: &[u32], labels: &[String], rows: &[u32], wish: &Wish, text:
     if text && seen.len() > 2 && numbers * 2 > seen.len() {
         remarks.push(MOSTLY_NUMBERS.into());
     }
-    if identifier && !wish.own_categories {
+    if identifier && !wish.keeps_identifier() {
         remarks.push(IDENTIFIER_LIKE.into());
         return Fit { encoding: None, remarks };
     }

@@ -8,10 +8,12 @@
 //! target.rs       the target column: scale or classes
 //! used.rs         one feature column that is used: where it is, what it refuses
 //! feature.rs      … how its cells become inputs
+//! identifier.rs   … whether it names the rows
 //! fit.rs          … what encoding suits it, or why it is dropped
 //! logarithm.rs    … taken as its logarithm
 //! impute.rs       … with something in its missing cells
 //! scale.rs        … scaled
+//! calendar.rs     … as the time elapsed, and the place in the year, month, week and day
 //! category.rs     … as the place of its label, hashed, or as an index
 //! select.rs       columns left out: flat, alike, or telling little of the target
 //! mutual.rs       mutual information
@@ -25,12 +27,14 @@
 //! correlation.rs  correlation of two columns
 //! ```
 
+mod calendar;
 mod category;
 mod columns;
 pub(crate) mod correlation;
 mod eigen;
 mod feature;
 mod fit;
+pub(crate) mod identifier;
 mod impute;
 mod logarithm;
 pub(crate) mod moments;
@@ -48,6 +52,7 @@ mod used;
 
 use serde::{Deserialize, Serialize};
 
+pub use calendar::Dates;
 pub use category::Categorical;
 pub use impute::{Fill, Impute};
 pub use new_rows::{EncodedPart, RowRemarks};
@@ -66,7 +71,10 @@ use fit::Fit;
 use options::refused;
 use pca::Projection;
 use target::TargetColumn;
-use used::{FeatureColumn, not_a_number, refuse_cells};
+use used::{FeatureColumn, not_a_date, not_a_number, refuse_cells};
+
+/// Remark on a column that `drop` names, or that `only` does not name.
+const NOT_USED: &str = "left out, as given";
 
 /// How a table becomes features and target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,7 +105,9 @@ impl Preparation {
 
         let mut fits: Vec<(usize, Fit)> = Vec::new();
         for (index, (column, wish)) in table.columns.iter().zip(&wishes).enumerate() {
-            if index != target.index() {
+            if index != target.index() && wish.dropped {
+                fits.push((index, Fit::drop(NOT_USED)));
+            } else if index != target.index() {
                 refuse_cells(table, index, &rows, wish.refuse_missing(), wish.refuse_negative())?;
                 let rounded = table.reading.rounded.contains(&column.name);
                 fits.push((index, Fit::column(column, &rows, wish, rounded)));
@@ -275,7 +285,10 @@ impl Preparation {
             refuse_cells(table, place, rows, feature.refuse_missing, feature.refuse_negative)?;
             let column = feature.as_trained(&table.columns[place]);
             let written = feature.encoding.write(&column, rows, &mut data, width, offset);
-            written.map_err(|row| not_a_number(table, row, place))?;
+            written.map_err(|row| match &feature.encoding {
+                Encoding::Calendar(calendar) => not_a_date(table, row, place, &calendar.example()),
+                _ => not_a_number(table, row, place),
+            })?;
             offset += feature.encoding.width();
         }
         match &self.projection {

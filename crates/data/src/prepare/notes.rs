@@ -1,6 +1,7 @@
 //! What was chosen, in words: one line for each kind of choice.
 
 use super::category::Categorical;
+use super::feature::Encoding;
 use super::fit::Fit;
 use super::options::PrepareOptions;
 use super::pca;
@@ -10,22 +11,24 @@ use crate::table::Table;
 
 /// What the encoded columns are: `14 (numeric columns, standardised: 6; text columns, one-hot: 8)`, in two parts.
 pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usize, String) {
-    let (mut numeric, mut text, mut inputs) = (0, 0, 0);
-    for (_, fit) in fits {
-        if let Some(encoding) = &fit.encoding {
-            inputs += encoding.width();
-            match encoding.is_text() {
-                true => text += 1,
-                false => numeric += 1,
-            }
-        }
-    }
     let scaled = match (options.scale.unwrap_or(Scale::Standard), options.scale_times.unwrap_or(1)) {
         (scale, 1) => scale.to_string(),
         (scale, times) => format!("{scale} {times} times over"),
     };
     let encoded = options.categorical.unwrap_or(Categorical::OneHot);
-    (inputs, format!("numeric columns, {scaled}: {numeric}; text columns, {encoded}: {text}"))
+    let mut kinds =
+        [(format!("numeric columns, {scaled}"), 0), (format!("text columns, {encoded}"), 0), ("dates".into(), 0)];
+    let mut inputs = 0;
+    for encoding in fits.iter().filter_map(|(_, fit)| fit.encoding.as_ref()) {
+        inputs += encoding.width();
+        let kind = match encoding {
+            Encoding::Calendar(_) => 2,
+            other => other.is_text() as usize,
+        };
+        kinds[kind].1 += 1;
+    }
+    let there = kinds.iter().filter(|(_, columns)| *columns > 0);
+    (inputs, there.map(|(kind, columns)| format!("{kind}: {columns}")).collect::<Vec<_>>().join("; "))
 }
 
 /// The note on the inputs of the network; `share` is the variance principal components hold of the encoded columns.

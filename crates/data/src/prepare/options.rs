@@ -8,6 +8,7 @@
 //! log = ["population"]                  # log(1 + x); a negative value is an error
 //! signed-log = ["balance"]              # sign(x) · log(1 + |x|)
 //! impute = "median"                     # mean | median | most-frequent | error | { constant = 0 }
+//! dates = "labels"                      # calendar | labels
 //! categorical = { hash = 16 }           # one-hot | ordinal | embedding | { hash = buckets }
 //! select = { min-variance = 0.01, max-correlation = 0.95, best = 20 }
 //! pca = { variance = 0.95, whiten = true }   # or { components = 8 }
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::calendar::Dates;
 use super::category::{Categorical, MOST_BUCKETS};
 use super::impute::{Fill, Impute};
 use super::logarithm::Log;
@@ -46,6 +48,12 @@ pub struct PrepareOptions {
     /// The tokens given as [`crate::ReadOptions::missing`], kept so that later files are read alike.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Columns that are left out, by name or index.
+    #[serde(skip)]
+    pub drop: Vec<String>,
+    /// The only columns that are used, by name or index; all if empty.
+    #[serde(skip)]
+    pub only: Vec<String>,
     /// The scale of every numeric column; a column whose scale is given takes no logarithm unless told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
@@ -64,6 +72,9 @@ pub struct PrepareOptions {
     /// What stands for missing cells, in the columns it suits: mean and median are for numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impute: Option<Impute>,
+    /// What is done with columns of dates: calendar features if open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dates: Option<Dates>,
     /// How text columns become numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categorical: Option<Categorical>,
@@ -99,9 +110,21 @@ pub(super) struct Wish {
     pub log: Option<Log>,
     pub impute: Option<Impute>,
     pub categorical: Option<Categorical>,
+    pub dates: Option<Dates>,
     /// The scale, the categories are this column's own wish.
     pub own_scale: bool,
     pub own_categories: bool,
+    /// The column is named in what is given about columns.
+    pub named: bool,
+    /// It is left out, as given.
+    pub dropped: bool,
+}
+
+impl Wish {
+    /// Whether the column is used even if it looks like an identifier.
+    pub(super) fn keeps_identifier(&self) -> bool {
+        self.named
+    }
 }
 
 impl PrepareOptions {
@@ -109,6 +132,7 @@ impl PrepareOptions {
     pub(super) fn wishes(&self, table: &Table, target: usize) -> Result<Vec<Wish>, DataError> {
         let is_text = |index: usize| matches!(table.columns[index].values, Values::Text { .. });
         let mut wishes: Vec<Wish> = (0..table.columns.len()).map(|index| self.wish_for(is_text(index))).collect();
+        self.choose_columns(table, target, &mut wishes)?;
         let mut told: BTreeMap<usize, &str> = BTreeMap::new();
         for (name, own) in &self.columns {
             let setting = |part: &str| format!("columns.{name}{part}");
@@ -118,10 +142,15 @@ impl PrepareOptions {
                 return Err(refused(table, &setting(""), problem, "say it once"));
             }
             let wish = &mut wishes[index];
+            if wish.dropped {
+                let next = "leave it out here, or there";
+                return Err(refused(table, &setting(""), "the column is not used: --drop, --only".into(), next));
+            }
             if let Some(categorical) = own.categorical {
                 // Taken as labels now: what the table wishes for labels holds.
                 *wish = Wish { categorical: Some(categorical), own_categories: true, ..self.wish_for(true) };
             }
+            wish.named = true;
             let labels = is_text(index) || wish.categorical.is_some();
             if let Some(scale) = own.scale {
                 if labels && wish.categorical != Some(Categorical::Ordinal) {
@@ -152,6 +181,7 @@ impl PrepareOptions {
                     let problem = format!("column {name:?} holds categories");
                     return Err(refused(table, setting, problem, "logarithms are for columns of numbers"));
                 }
+                wishes[index].named = true;
                 if wishes[index].log.replace(log).is_some_and(|before| before != log) {
                     let problem = format!("column {name:?} is in log and in signed-log");
                     return Err(refused(table, setting, problem, "keep one of them"));
@@ -176,9 +206,30 @@ impl PrepareOptions {
             log: None,
             impute: self.impute.clone().filter(|impute| impute.suits(labels)),
             categorical: self.categorical.filter(|_| labels),
-            own_scale: false,
-            own_categories: false,
+            dates: self.dates,
+            ..Wish::default()
         }
+    }
+
+    /// Marks the columns that `drop` names, or all but those that `only` names.
+    fn choose_columns(&self, table: &Table, target: usize, wishes: &mut [Wish]) -> Result<(), DataError> {
+        if !self.drop.is_empty() && !self.only.is_empty() {
+            let problem = "drop and only both say which columns are used".to_owned();
+            return Err(refused(table, "only", problem, "give one of them"));
+        }
+        for name in &self.drop {
+            wishes[self.find(table, target, name, "drop")?].dropped = true;
+        }
+        if self.only.is_empty() {
+            return Ok(());
+        }
+        wishes.iter_mut().for_each(|wish| wish.dropped = true);
+        for name in &self.only {
+            let index = table.column(name)?;
+            wishes[index].dropped = false;
+            wishes[index].named = true;
+        }
+        Ok(())
     }
 
     fn find(&self, table: &Table, target: usize, name: &str, setting: &str) -> Result<usize, DataError> {

@@ -102,15 +102,31 @@ pub(super) fn refuse_cells(
 }
 
 pub(super) fn not_a_number(table: &Table, row: usize, column: usize) -> DataError {
-    let cell = match table.columns.get(column).map(|c: &Column| &c.values) {
+    DataError::Cell {
+        place: table.place(row, column),
+        problem: format!(
+            "{:?} is not a number, and the column was numeric in training",
+            shown_cell(table, row, column)
+        ),
+        next: "correct it, or leave the cell empty to mark it as missing".to_owned(),
+    }
+}
+
+/// `example` is a date as training had them.
+pub(super) fn not_a_date(table: &Table, row: usize, column: usize, example: &str) -> DataError {
+    let cell = shown_cell(table, row, column);
+    DataError::Cell {
+        place: table.place(row, column),
+        problem: format!("{cell:?} is not a date, and the column held dates such as {example} in training"),
+        next: "correct it, or leave the cell empty to mark it as missing".to_owned(),
+    }
+}
+
+fn shown_cell(table: &Table, row: usize, column: usize) -> String {
+    suggest::short(match table.columns.get(column).map(|c: &Column| &c.values) {
         Some(Values::Text { codes, labels }) => {
             codes.get(row).and_then(|code| labels.get(*code as usize)).map_or("", String::as_str)
         }
         _ => "",
-    };
-    DataError::Cell {
-        place: table.place(row, column),
-        problem: format!("{:?} is not a number, and the column was numeric in training", suggest::short(cell)),
-        next: "correct it, or leave the cell empty to mark it as missing".to_owned(),
-    }
+    })
 }

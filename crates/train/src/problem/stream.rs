@@ -9,7 +9,7 @@ use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 
 use super::given::refuse_row_files;
 use super::rows::{RowsInput, SomeBlocks};
-use super::table::without_target;
+use super::table::{prepare_options, without_target};
 use super::{Input, Problem, count, read_options, stem};
 use crate::config::TrackedWishes;
 use crate::material::{Feed, Loaded, LoadingOptions};
@@ -29,7 +29,7 @@ impl Problem {
         let blocks = open_blocks(path, &options)?;
         let sample = Encoded::sample(blocks.as_ref(), FITTED, wishes.seed.unwrap_or(0))?;
         let target = sample.column(wishes.target.as_deref().unwrap_or("-1"))?;
-        let wished = wishes.prepare.clone().unwrap_or_default();
+        let wished = prepare_options(wishes);
         let task = match &*wishes.task {
             Some(task) => Some(task.parse::<Task>().map_err(TrainError::Setting)?),
             None => wished.task,

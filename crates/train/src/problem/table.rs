@@ -38,7 +38,7 @@ impl Problem {
             None => None,
         };
         let (splits, told) = split(&table, target, task, wishes)?;
-        let wished = wishes.prepare.clone().unwrap_or_default();
+        let wished = prepare_options(wishes);
         let prepare = PrepareOptions { task: task.or(wished.task), missing: options.missing.clone(), ..wished };
         let has_target = |row: &u32| !table.columns[target].is_missing(*row as usize);
         let learned: Vec<u32> = splits.train.iter().copied().filter(has_target).collect();
@@ -95,6 +95,15 @@ fn size_in_memory(path: &Path) -> u64 {
         () => 2,
     };
     bytes.saturating_mul(times)
+}
+
+/// How columns become inputs, from the settings.
+pub(super) fn prepare_options(wishes: &TrackedWishes<'_>) -> PrepareOptions {
+    PrepareOptions {
+        drop: wishes.drop.clone().unwrap_or_default(),
+        only: wishes.only.clone().unwrap_or_default(),
+        ..wishes.prepare.clone().unwrap_or_default()
+    }
 }
 
 /// How to read a table, from the wishes.
