@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use citius_data::{Escaped, escaped_lines, is_hidden, shell_word};
-use citius_train::{Choice, ClassReport, Ending, Event, Listener, Metrics, Report, count};
+use citius_train::{Choice, ClassReport, Ending, Event, Listener, Metrics, Report, count, plural};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Where text for people goes.
@@ -213,7 +213,7 @@ impl Listener for Screen {
                 self.flush(None);
                 self.end();
                 let rows_text = count(*rows);
-                line(self.sink, &format!("  refit on all {rows_text} rows for {epochs} epochs"));
+                line(self.sink, &format!("  refit on all {rows_text} rows for {}", plural(*epochs, "epoch")));
                 self.validates = false;
                 self.begin(*epochs, rows.div_ceil(self.batch_size) as u64);
             }

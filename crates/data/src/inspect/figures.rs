@@ -3,13 +3,18 @@
 use crate::escape::Escaped;
 
 /// `1,234,567`
-pub(super) fn count(value: usize) -> String {
+pub fn count(value: usize) -> String {
     grouped(&value.to_string())
 }
 
-/// `1 row`, `2 rows`
-pub(super) fn plural(value: usize, what: &str) -> String {
-    format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
+/// `1 row`, `2,000 rows`, `3 classes`
+pub fn plural(value: usize, what: &str) -> String {
+    let ending = match what.ends_with('s') {
+        _ if value == 1 => "",
+        true => "es",
+        false => "s",
+    };
+    format!("{} {what}{ending}", count(value))
 }
 
 /// Four significant digits, all digits of the whole part up to ten, thousands apart: `0.001234`, `12.35`, `206,856`.

@@ -26,6 +26,7 @@ mod warnings;
 use serde::Serialize;
 
 pub use column::{ColumnSummary, Label, Numbers};
+pub use figures::{count, plural};
 pub use pictures::pictures;
 pub use relations::{Measure, Relation};
 pub use source::source;

@@ -56,7 +56,7 @@ pub fn pictures(pictures: &dyn Pictures, most: usize) -> Inspection {
         rows: pictures.len(),
         rows_read: chosen.len(),
         target: None,
-        schema: Some(plural_classes(classes.len())),
+        schema: Some(plural(classes.len(), "class")),
         columns,
         classes,
         repeated_rows,
@@ -144,10 +144,6 @@ fn warnings_of(classes: &[Label], unreadable: &[String], repeated: usize, read: 
         ));
     }
     warnings
-}
-
-fn plural_classes(classes: usize) -> String {
-    format!("{} class{}", count(classes), if classes == 1 { "" } else { "es" })
 }
 
 #[cfg(test)]

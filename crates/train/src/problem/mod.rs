@@ -19,6 +19,7 @@ use std::path::Path;
 use citius_data::{
     Checksum, Dataset, Escaped, Features, Found, OnError, Preparation, PrepareOptions, Sampling, Target, Task, memory,
 };
+pub use citius_data::{count, plural};
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
@@ -332,17 +333,4 @@ fn stem(path: &Path) -> String {
 /// A name that can be that of a directory.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '-' }).collect()
-}
-
-/// `60,000`
-pub fn count(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
 }

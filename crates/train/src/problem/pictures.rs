@@ -10,7 +10,7 @@ use citius_data::picture::{Channels, Output, PictureSource, Pipeline, Transform}
 use super::given::divide;
 use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
 use super::variation::{in_order, refuse_idle};
-use super::{Problem, count, expect_classes, stem};
+use super::{Problem, expect_classes, plural, stem};
 use crate::config::TrackedWishes;
 use crate::material::LoadingOptions;
 use crate::{Choice, TrainError};
@@ -40,7 +40,11 @@ impl Problem {
         let bytes = (1.0 / (255.0 * std), -mean / std);
 
         let mut choices = vec![
-            Choice::new("data", format!("{name}: {} pictures of {} classes", count(classes.len()), labels.len()), ""),
+            Choice::new(
+                "data",
+                format!("{name}: {} of {}", plural(classes.len(), "picture"), plural(labels.len(), "class")),
+                "",
+            ),
             Choice::new("task", format!("{} classes", labels.len()), ""),
             Choice::new(
                 "inputs",

@@ -10,7 +10,7 @@ use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 use super::given::refuse_row_files;
 use super::rows::{RowsInput, SomeBlocks};
 use super::table::{prepare_options, without_target};
-use super::{Input, Problem, count, read_options, stem};
+use super::{Input, Problem, count, plural, read_options, stem};
 use crate::config::TrackedWishes;
 use crate::material::{Feed, Loaded, LoadingOptions};
 use crate::{Choice, Material, TrainError};
@@ -39,7 +39,7 @@ impl Problem {
         let rows: Vec<u32> = (0..sample.rows as u32).filter(has_target).collect();
         let preparation = Preparation::fit(&sample, target, &rows, &prepare)?;
         let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
-        let size = format!("{}: {} rows, {} columns", blocks.name(), count(all), sample.columns.len());
+        let size = format!("{}: {}, {}", blocks.name(), plural(all, "row"), plural(sample.columns.len(), "column"));
         let mut choices = vec![Choice::new("data", size, "")];
         choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
         choices.push(Choice::new("fitted", format!("on {} rows of blocks drawn at random", count(sample.rows)), ""));

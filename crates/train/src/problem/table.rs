@@ -8,7 +8,7 @@ use citius_data::{
     strata,
 };
 
-use super::{Input, Problem, count, stem};
+use super::{Input, Problem, count, plural, stem};
 use crate::config::TrackedWishes;
 use crate::{Choice, Material, TrainError};
 
@@ -51,7 +51,7 @@ impl Problem {
             return Err(TrainError::Setting(format!("{}: no training row has a target", table.name)));
         };
         let (validation, test) = (encode(&splits.validation)?, encode(&splits.test)?);
-        let size = format!("{}: {} rows, {} columns", table.name, count(table.rows), table.columns.len());
+        let size = format!("{}: {}, {}", table.name, plural(table.rows, "row"), plural(table.columns.len(), "column"));
         let mut choices = vec![Choice::new("data", size, "")];
         choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
         let labelled = (0..table.rows as u32).filter(has_target).count();
@@ -76,7 +76,8 @@ impl Problem {
 
 /// Says that rows were left out, if any were.
 pub(super) fn without_target(rows: usize, of: usize) -> Option<Choice> {
-    let told = || format!("{} of {} rows have no target and are left out", count(rows), count(of));
+    let (have, are) = if rows == 1 { ("has", "is") } else { ("have", "are") };
+    let told = || format!("{} of {} {have} no target and {are} left out", count(rows), plural(of, "row"));
     (rows > 0).then(|| Choice::new("note", told(), ""))
 }
 
