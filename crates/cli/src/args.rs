@@ -128,7 +128,7 @@ struct ModelArgs {
     loss: Option<LossArg>,
     /// Quantiles of a number to predict, such as 0.1,0.5,0.9, whose outermost are a prediction interval, here of 80%; trained
     /// with the pinball loss
-    #[arg(long, value_name = "0.1,0.5,0.9", value_delimiter = ',')]
+    #[arg(long, value_name = "0.1,0.5,0.9", value_delimiter = ',', allow_negative_numbers = true)]
     quantiles: Option<Vec<f64>>,
     /// Of two classes, the one whose precision, recall and F1 are reported [default: the second in the order of labels]
     #[arg(long, value_name = "CLASS")]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::prepare::is_free_text;
 use crate::prepare::moments::Moments;
 use crate::prepare::scale::{quantile, sorted};
 use crate::rng;
@@ -61,6 +62,8 @@ pub(super) struct Facts {
     pub rising: bool,
     /// Text, though most labels are numbers.
     pub mostly_numbers: bool,
+    /// Text whose cells share words.
+    pub free_text: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -114,7 +117,7 @@ fn of_numbers(values: &[f64]) -> (ColumnSummary, Facts) {
     };
     let rising = whole && complete && values.len() > 1 && values.windows(2).all(|pair| pair[0] < pair[1]);
     let hash = values.iter().fold(1, |hash, value| combined(hash, number_bits(*value)));
-    (summary, Facts { hash, ends, rising, mostly_numbers: false })
+    (summary, Facts { hash, ends, rising, mostly_numbers: false, free_text: false })
 }
 
 fn of_labels(codes: &[u32], labels: &[String]) -> (ColumnSummary, Facts) {
@@ -130,12 +133,14 @@ fn of_labels(codes: &[u32], labels: &[String]) -> (ColumnSummary, Facts) {
         && present == codes.len()
         && codes.windows(2).all(|pair| labels[pair[0] as usize] < labels[pair[1] as usize]);
     let hashes: Vec<u64> = labels.iter().map(|label| text_bits(label)).collect();
+    let cells: Vec<(&str, usize)> = seen.iter().map(|code| (labels[*code].as_str(), counts[*code])).collect();
     let bits = |code: &u32| hashes.get(*code as usize).copied().unwrap_or(0);
     let facts = Facts {
         hash: codes.iter().fold(2, |hash, code| combined(hash, bits(code))),
         ends: Vec::new(),
         rising,
         mostly_numbers: numbers * 2 > seen.len(),
+        free_text: !dates && is_free_text(&cells),
     };
     let distinct = seen.len();
     seen.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then_with(|| labels[*a].cmp(&labels[*b])));

@@ -141,12 +141,12 @@ fn capped(column: &ColumnSummary, facts: &Facts, rows: usize) -> Option<String> 
     Some(format!("{} ({side}, {}, in {share})", cut(&column.name, 30), number(end.value)))
 }
 
-/// Text that differs in nearly every row, or whole numbers that count the rows.
+/// Text that differs in nearly every row and is no free text, or whole numbers that count the rows.
 fn is_identifier(column: &ColumnSummary, facts: &Facts, rows: usize) -> bool {
     let distinct = column.distinct.unwrap_or(0);
     let present = rows - column.missing.min(rows);
     let names = column.numbers.is_none() && distinct > 50 && distinct * 10 >= present * 9;
     let counts =
         facts.rising && rows > 20 && column.numbers.as_ref().is_some_and(|n| n.max - n.min < 2.0 * rows as f64);
-    names || counts
+    (names && !facts.free_text) || counts
 }

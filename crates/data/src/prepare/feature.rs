@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::category::{Embedding, Hash, Ordinal};
 use super::logarithm::signed_log;
 use super::scale::Scaling;
+use super::text::HashedText;
 use crate::table::{Column, MISSING};
 
 /// What becomes of a column's cells.
@@ -48,6 +49,7 @@ pub(super) enum Encoding {
     Ordinal(Ordinal),
     Hash(Hash),
     Embedding(Embedding),
+    Text(HashedText),
 }
 
 impl Encoding {
@@ -59,6 +61,7 @@ impl Encoding {
             Encoding::Present { .. } | Encoding::Embedding(_) => 1,
             Encoding::Ordinal(ordinal) => ordinal.width(),
             Encoding::Hash(hash) => hash.width(),
+            Encoding::Text(text) => text.width(),
         }
     }
 
@@ -67,7 +70,7 @@ impl Encoding {
         match self {
             Encoding::Number { .. } => false,
             Encoding::Switch { .. } | Encoding::OneHot { .. } => true,
-            Encoding::Ordinal(_) | Encoding::Hash(_) | Encoding::Embedding(_) => true,
+            Encoding::Ordinal(_) | Encoding::Hash(_) | Encoding::Embedding(_) | Encoding::Text(_) => true,
             Encoding::Present { text } => *text,
         }
     }
@@ -86,6 +89,7 @@ impl Encoding {
             Encoding::Present { .. } => (vec![named("(present)")], false),
             Encoding::Ordinal(ordinal) => return ordinal.names(column),
             Encoding::Hash(hash) => return hash.names(column),
+            Encoding::Text(text) => return text.names(column),
             Encoding::Embedding(_) => return vec![named("(index)")],
         };
         names.extend(missing.then(|| named("(missing)")));
@@ -160,6 +164,7 @@ impl Encoding {
             }
             Encoding::Ordinal(ordinal) => ordinal.write(column, pairs),
             Encoding::Hash(hash) => hash.write(column, pairs),
+            Encoding::Text(text) => text.write(column, pairs),
             Encoding::Embedding(embedding) => embedding.write(column, pairs),
         }
         Ok(())
@@ -172,9 +177,8 @@ impl Encoding {
             Encoding::OneHot { labels, other: false, .. } => (labels, "taken as none of the known ones"),
             Encoding::Ordinal(ordinal) => (ordinal.labels(), "taken as the mean"),
             Encoding::Embedding(embedding) => (embedding.labels(), "taken as unknown, index 0"),
-            Encoding::OneHot { .. } | Encoding::Number { .. } | Encoding::Present { .. } | Encoding::Hash(_) => {
-                return None;
-            }
+            Encoding::OneHot { .. } | Encoding::Number { .. } | Encoding::Present { .. } => return None,
+            Encoding::Hash(_) | Encoding::Text(_) => return None,
         };
         let (_, names) = column.labels();
         let known: HashSet<&String> = known.iter().collect();

@@ -1,6 +1,7 @@
 //! What was chosen, in words: one line for each kind of choice.
 
 use super::category::Categorical;
+use super::feature::Encoding;
 use super::fit::Fit;
 use super::options::PrepareOptions;
 use super::pca;
@@ -10,13 +11,14 @@ use crate::table::Table;
 
 /// What the encoded columns are: `14 (numeric columns, standardised: 6; text columns, one-hot: 8)`, in two parts.
 pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usize, String) {
-    let (mut numeric, mut text, mut inputs) = (0, 0, 0);
+    let (mut numeric, mut text, mut free, mut inputs) = (0, 0, 0, 0);
     for (_, fit) in fits {
         if let Some(encoding) = &fit.encoding {
             inputs += encoding.width();
-            match encoding.is_text() {
-                true => text += 1,
-                false => numeric += 1,
+            match encoding {
+                Encoding::Text(_) => free += 1,
+                encoding if encoding.is_text() => text += 1,
+                _ => numeric += 1,
             }
         }
     }
@@ -25,7 +27,8 @@ pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usi
         (scale, times) => format!("{scale} {times} times over"),
     };
     let encoded = options.categorical.unwrap_or(Categorical::OneHot);
-    (inputs, format!("numeric columns, {scaled}: {numeric}; text columns, {encoded}: {text}"))
+    let free = if free > 0 { format!("; columns of free text: {free}") } else { String::new() };
+    (inputs, format!("numeric columns, {scaled}: {numeric}; text columns, {encoded}: {text}{free}"))
 }
 
 /// The note on the inputs of the network; `share` is the variance principal components hold of the encoded columns.
