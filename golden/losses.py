@@ -27,6 +27,7 @@ def make():
     distances(add)
     cross_entropies(add)
     binary_cross_entropies(add)
+    pinballs(add)
     return {"dtype": "f64", "reduction": "mean", "cases": cases}
 
 
@@ -77,6 +78,29 @@ def binary_cross_entropies(add):
                 target,
                 pos_weight=None if weight is None else values(weight),
             )
+
+
+def pinballs(add):
+    # PyTorch has no such loss; its maximum shares the gradient evenly at the kink, where prediction and target are equal.
+    def pinball(levels):
+        level = torch.tensor(levels, dtype=torch.float64).reshape(1, -1, 1)
+
+        def compute(p, t):
+            d = t.unsqueeze(1) - p.reshape(len(t), len(levels), t.shape[1])
+            return torch.maximum(level * d, (level - 1) * d).mean()
+
+        return compute
+
+    edge = torch.tensor([[1.0, 1.0, 1.0], [-80.0, 0.0, 80.0]], dtype=torch.float64)
+    add("quantile", pinball([0.1, 0.5, 0.9]), edge, torch.ones(2, 1).double(), quantiles=[0.1, 0.5, 0.9])
+    for rows, width, levels in (
+        (1, 1, [0.5]),
+        (33, 1, [0.1, 0.5, 0.9]),
+        (8, 3, [0.05, 0.95]),
+        (5, 1, [0.01, 0.25, 0.3, 0.99]),
+    ):
+        prediction = randoms(rows, len(levels) * width, scale=2.0)
+        add("quantile", pinball(levels), prediction, randoms(rows, width, scale=2.0), quantiles=levels)
 
 
 def extremes(rows, columns):

@@ -1,4 +1,4 @@
-//! Predictions as a CSV or as JSON lines: what each is about, the answer, and a probability per class.
+//! Predictions as a CSV or as JSON lines: what each is about, the answer, and a probability per class or a number per quantile.
 
 use std::io::{self, Write};
 
@@ -13,20 +13,22 @@ pub enum AnswerFormat {
     JsonLines,
 }
 
-/// Writes predictions as they come; classes in the order of their numbers, none for regression.
+/// Writes predictions as they come; classes in the order of their numbers, none for regression; quantiles by their names.
 pub struct AnswerWriter<'a> {
     format: AnswerFormat,
     classes: &'a [String],
     /// As cells of a CSV.
     quoted_classes: Vec<String>,
+    /// Names of quantiles, rising.
+    quantiles: &'a [String],
     written: usize,
     begun: bool,
 }
 
 impl<'a> AnswerWriter<'a> {
-    pub fn new(format: AnswerFormat, classes: &'a [String]) -> AnswerWriter<'a> {
+    pub fn new(format: AnswerFormat, classes: &'a [String], quantiles: &'a [String]) -> AnswerWriter<'a> {
         let quoted_classes = classes.iter().map(|class| quoted(class)).collect();
-        AnswerWriter { format, classes, quoted_classes, written: 0, begun: false }
+        AnswerWriter { format, classes, quoted_classes, quantiles, written: 0, begun: false }
     }
 
     /// Predictions so far.
@@ -75,6 +77,9 @@ impl<'a> AnswerWriter<'a> {
         for class in &self.quoted_classes {
             write!(out, ",{}", prefixed(class))?;
         }
+        for name in self.quantiles {
+            write!(out, ",{}", quoted(name))?;
+        }
         writeln!(out)
     }
 
@@ -100,6 +105,10 @@ impl<'a> AnswerWriter<'a> {
         let known = predictions.probabilities.get(i).map_or(&[][..], Vec::as_slice);
         for class in 0..self.classes.len() {
             write!(out, ",{}", known.get(class).map_or(String::new(), |p| share(*p)))?;
+        }
+        let known = predictions.quantiles.get(i).map_or(&[][..], Vec::as_slice);
+        for at in 0..self.quantiles.len() {
+            write!(out, ",{}", known.get(at).map_or(String::new(), |value| nine_digits(*value)))?;
         }
         writeln!(out)
     }
@@ -136,6 +145,11 @@ impl<'a> AnswerWriter<'a> {
         if !known.is_empty() {
             let shares = self.classes.iter().zip(known).map(|(class, p)| (class.clone(), json!(p)));
             object.insert("probabilities".into(), Value::Object(shares.collect()));
+        }
+        let known = predictions.quantiles.get(i).map_or(&[][..], Vec::as_slice);
+        if !known.is_empty() {
+            let values = self.quantiles.iter().zip(known).map(|(name, value)| (name.clone(), json!(value)));
+            object.insert("quantiles".into(), Value::Object(values.collect()));
         }
         serde_json::to_writer(&mut *out, &object)?;
         writeln!(out)
@@ -182,7 +196,7 @@ mod tests {
     fn written(predictions: &Predictions, classes: &[&str]) -> String {
         let classes: Vec<String> = classes.iter().map(|class| (*class).to_owned()).collect();
         let mut out = Vec::new();
-        let mut writer = AnswerWriter::new(AnswerFormat::Csv, &classes);
+        let mut writer = AnswerWriter::new(AnswerFormat::Csv, &classes, &[]);
         writer.write(&mut out, predictions).unwrap();
         writer.finish(&mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -199,13 +213,13 @@ mod tests {
         let predictions = Predictions {
             values: vec![1.0, f64::NAN],
             probabilities: vec![vec![0.25, 0.75], Vec::new()],
-            about: About::Rows,
             kept: vec![KeptColumn { name: "id, no".into(), cells: vec!["007".into(), "a\"b".into()] }],
+            ..Predictions::default()
         };
         let expected = "\"id, no\",prediction,probability of x,probability of y\n007,y,0.25,0.75\n\"a\"\"b\",,,\n";
         assert_eq!(written(&predictions, &["x", "y"]), expected);
         let classes = ["x".to_owned(), "y".to_owned()];
-        let (mut out, mut writer) = (Vec::new(), AnswerWriter::new(AnswerFormat::JsonLines, &classes));
+        let (mut out, mut writer) = (Vec::new(), AnswerWriter::new(AnswerFormat::JsonLines, &classes, &[]));
         writer.write(&mut out, &predictions).unwrap();
         let lines: Vec<Value> =
             String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -215,8 +229,28 @@ mod tests {
     }
 
     #[test]
+    fn quantiles_stand_behind_the_prediction() {
+        let predictions = Predictions {
+            values: vec![5.0, f64::NAN],
+            quantiles: vec![vec![1.5, 5.0], Vec::new()],
+            ..Predictions::default()
+        };
+        let names = ["a, b_q0.1".to_owned(), "a, b_q0.5".to_owned()];
+        let write = |format: AnswerFormat| {
+            let (mut out, mut writer) = (Vec::new(), AnswerWriter::new(format, &[], &names));
+            writer.write(&mut out, &predictions).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(write(AnswerFormat::Csv), "prediction,\"a, b_q0.1\",\"a, b_q0.5\"\n5,1.5,5\n,,\n");
+        let lines: Vec<Value> =
+            write(AnswerFormat::JsonLines).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&lines[0]["quantiles"]["a, b_q0.1"], &lines[0]["prediction"]), (&json!(1.5), &json!(5.0)));
+        assert_eq!((lines[1].get("quantiles"), &lines[1]["prediction"]), (None, &Value::Null));
+    }
+
+    #[test]
     fn no_rows_have_a_header() {
-        let (mut out, mut writer) = (Vec::new(), AnswerWriter::new(AnswerFormat::Csv, &[]));
+        let (mut out, mut writer) = (Vec::new(), AnswerWriter::new(AnswerFormat::Csv, &[], &[]));
         writer.finish(&mut out).unwrap();
         assert_eq!(out, b"prediction\n");
     }
@@ -227,7 +261,7 @@ mod tests {
             values: vec![1.0, f64::NAN, 0.0],
             probabilities: vec![vec![0.25, 0.75], Vec::new(), vec![1.0, 1e-60]],
             about: About::Pictures(vec!["a.png".into(), "b, c.png".into(), "d.png".into()]),
-            kept: Vec::new(),
+            ..Predictions::default()
         };
         let expected = "path,prediction,probability of x,\"probability of y, z\"\n\
                         a.png,\"y, z\",0.25,0.75\n\"b, c.png\",,,\nd.png,x,1.0,1e-60\n";
@@ -244,12 +278,7 @@ mod tests {
 
     #[test]
     fn steps_and_windows_are_told() {
-        let about = |about| Predictions {
-            values: vec![5.0, 6.5, 7.0, 8.0],
-            probabilities: Vec::new(),
-            about,
-            kept: Vec::new(),
-        };
+        let about = |about| Predictions { values: vec![5.0, 6.5, 7.0, 8.0], about, ..Predictions::default() };
         assert_eq!(written(&about(About::Rows), &[]), "prediction\n5\n6.5\n7\n8\n");
         assert_eq!(written(&about(About::Ahead), &[]), "step,prediction\n1,5\n2,6.5\n3,7\n4,8\n");
         let windows = About::Windows { first: vec![3, 6], horizon: 2 };

@@ -125,9 +125,13 @@ struct ModelArgs {
     /// take logits]
     #[arg(long, value_parser = Head::by_name)]
     head: Option<Head>,
-    /// auto, mse, mae, huber, bce, cross-entropy, or nll (of a log-softmax head)
+    /// auto, mse, mae, huber, bce, cross-entropy, nll (of a log-softmax head), or quantile (see --quantiles)
     #[arg(long, value_parser = loss)]
     loss: Option<LossArg>,
+    /// Quantiles of a number to predict, such as 0.1,0.5,0.9, whose outermost are a prediction interval, here of 80%; trained
+    /// with the pinball loss
+    #[arg(long, value_name = "0.1,0.5,0.9", value_delimiter = ',', allow_negative_numbers = true)]
+    quantiles: Option<Vec<f64>>,
     /// Of two classes, the one whose precision, recall and F1 are reported [default: the second in the order of labels]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
@@ -253,6 +257,7 @@ impl WishArgs {
             init: m.init,
             head: m.head,
             loss: m.loss.clone().and_then(|l| l.0),
+            quantiles: m.quantiles.clone(),
             positive: m.positive.clone(),
             optimizer: m.optimizer.clone(),
             lr: m.lr,

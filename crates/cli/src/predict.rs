@@ -94,7 +94,8 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
     };
     let format = if args.json { AnswerFormat::JsonLines } else { AnswerFormat::Csv };
     let classes = model.card.input.labels().to_vec();
-    let mut writer = AnswerWriter::new(format, &classes);
+    let quantiles = model.quantile_names();
+    let mut writer = AnswerWriter::new(format, &classes, &quantiles);
     let notes = match &args.out {
         None => {
             let mut out = BufWriter::new(io::stdout().lock());

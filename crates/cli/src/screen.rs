@@ -313,14 +313,15 @@ fn table(sink: Sink, sets: &[(&str, &Metrics, usize)]) {
     let named = sets.iter().map(|(_, metrics, _)| metrics.named());
     let names: Vec<&str> = named.max_by_key(Vec::len).into_iter().flatten().map(|(name, _)| name).collect();
     let mut head = format!("  {:<10} {:>9}", "", "rows");
-    names.iter().for_each(|name| head.push_str(&format!(" {:>10}", name.replace('_', " "))));
+    let width = |name: &str| name.len().max(10);
+    names.iter().for_each(|name| head.push_str(&format!(" {:>1$}", name.replace('_', " "), width(name))));
     line(sink, &head);
     for (set, metrics, rows) in sets {
         let values = metrics.named();
         let mut row = format!("  {set:<10} {:>9}", count(*rows));
         for name in &names {
             let value = values.iter().find(|(n, _)| n == name).map_or("-".into(), |(_, v)| metric(name, *v));
-            row.push_str(&format!(" {value:>10}"));
+            row.push_str(&format!(" {:>1$}", value, width(name)));
         }
         line(sink, &row);
     }
@@ -389,7 +390,7 @@ fn telling(metrics: &Metrics) -> String {
 
 fn metric(name: &str, value: f64) -> String {
     match name {
-        "accuracy" => format!("{:.2}%", value * 100.0),
+        "accuracy" | "coverage" | "nominal_coverage" => format!("{:.2}%", value * 100.0),
         _ => number(value),
     }
 }

@@ -47,6 +47,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("inits", "inits = { \"*bias\" = \"zeros\" }"),
     ("head", "head = \"tanh\""),
     ("loss", "loss = \"mae\""),
+    ("quantiles", "quantiles = [0.1, 0.9]"),
     ("positive", "positive = \"ok\""),
     ("reduction", "reduction = \"sum\""),
     ("broadcast", "broadcast = true"),

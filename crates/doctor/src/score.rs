@@ -33,14 +33,14 @@ impl Judge {
         // no average has been taken before the first step
         let average = average && step > 0;
         let mut judge =
-            |data: &Dataset| Ok::<_, TrainError>(score(&lab.predict(&data.features, average)?, &data.target));
+            |data: &Dataset| Ok::<_, TrainError>(score(&lab.predict_points(&data.features, average)?, &data.target));
         let validation = self.validation.as_ref().map(&mut judge).transpose()?;
         Ok(Point { step, train: judge(&self.train)?, validation })
     }
 
     /// Of predictions and targets of training rows.
     pub fn spreads(&self, lab: &mut Lab, average: bool) -> Result<(Spread, Spread), TrainError> {
-        let outputs = lab.predict(&self.train.features, average)?;
+        let outputs = lab.predict_points(&self.train.features, average)?;
         let target = match &self.train.target {
             Target::Values { data, .. } => spread(data),
             Target::Classes { data, .. } | Target::Sequence { data, .. } => {
@@ -73,7 +73,7 @@ pub fn spread(values: &[f32]) -> Spread {
     Spread { mean, std: variance.sqrt(), min, max }
 }
 
-/// Of raw outputs.
+/// Of raw outputs; of quantiles their medians.
 pub fn score(outputs: &[f32], target: &Target) -> Score {
     match target {
         Target::Values { data, width } if is_binary(data, *width) => {
@@ -149,6 +149,15 @@ pub fn constant_loss(loss: &Loss, target: &Target) -> Option<f64> {
             sorted.sort_by(f32::total_cmp);
             let middle = *sorted.get(sorted.len() / 2)? as f64;
             Some(data.iter().map(|t| (*t as f64 - middle).abs()).sum::<f64>() / data.len() as f64)
+        }
+        (Loss::Quantile { quantiles }, Target::Values { data, width: 1 }) => {
+            let mut sorted = data.clone();
+            sorted.sort_by(f32::total_cmp);
+            // the smallest value that has at least this share of the rows at or below it
+            let place = |level: &f64| ((level * data.len() as f64).ceil() as usize).max(1) - 1;
+            let best: Option<Vec<f32>> = quantiles.iter().map(|level| sorted.get(place(level)).copied()).collect();
+            let constant = best?.repeat(data.len());
+            Metrics::measure(&constant, target, loss, (0.0, 1.0)).loss
         }
         _ => None,
     }

@@ -69,7 +69,7 @@ pub use layers::{
     gru, lstm, rnn, rnn_relu,
 };
 pub use learn::{Learned, LearnedParameter, Learning};
-pub use losses::{Loss, Reduction, bce_with_logits, broadcast, cross_entropy, huber, mae, mse, nll};
+pub use losses::{Loss, Reduction, bce_with_logits, broadcast, cross_entropy, huber, mae, mse, nll, quantile};
 pub use models::{
     Depth, Forecaster, Frame, Gpt, Head, HiddenLayer, LayerMode, LayerNormKind, LeNet, Mixer, Mlp, NLinear, Network,
     ResNet, ResNet9, RowShape, Stem, TableNet, TransformerClassifier, Vgg, Vit, forecaster, mlp,

@@ -4,9 +4,10 @@ use citius_graph::{DType, Graph, Init, Mode, Names, Tensor};
 use citius_nn::schedules::{Cosine, Plateau};
 use citius_nn::{
     Activation, Adam, AdamW, Clip, Dropout, Lamb, Learning, Linear, Lion, Module, Muon, RmsProp, Sgd, awake_units,
-    cross_entropy, mlp, mse,
+    cross_entropy, mlp, mse, quantile,
 };
-use citius_testkit::{Evaluate, Naive, Reference, Tolerance, Values, cases::numbers, compare};
+use citius_testkit::cases::{Start, numbers};
+use citius_testkit::{Case, Evaluate, Naive, Reference, Tolerance, Values, compare, finite};
 
 const EXACT: Tolerance = Tolerance { relative: 1e-10, absolute: 1e-12 };
 
@@ -78,6 +79,17 @@ fn linear_is_x_wt_plus_b() {
     r.set("fc.weight", &[1.0, 3.0, 5.0, 2.0, 4.0, 6.0]).unwrap();
     r.set("fc.bias", &[0.5, 0.0, -0.5]).unwrap();
     assert_eq!(r.step(&values(&[("x", &[10.0, 1.0])])).unwrap()["y"], [12.5, 34.0, 55.5]);
+}
+
+#[test]
+fn the_pinball_loss_has_the_slope_of_differences() {
+    for (width, levels) in [(1, &[0.1, 0.5, 0.9][..]), (3, &[0.05, 0.95]), (1, &[0.7])] {
+        let dims = [vec![33, levels.len() * width], vec![33, width]];
+        let starts = vec![Start::arbitrary("prediction", &dims[0]), Start::arbitrary("target", &dims[1])];
+        let case = Case::new("quantile", starts, |_, x| quantile(&x[0], &x[1], levels));
+        let (checked, beside_a_kink) = finite::check(&case, Tolerance::new(1e-6, 1e-6));
+        assert!(checked > 60 && beside_a_kink == 0, "{checked} {beside_a_kink}");
+    }
 }
 
 /// A regression step of `rows` rows of 3 features.

@@ -143,11 +143,7 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
     let hidden = hidden.unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
     let dropout = wishes.dropout.unwrap_or(base.dropout);
-    let loss = wishes.loss.clone().unwrap_or(match problem.task {
-        Task::Regression => Loss::Mse,
-        Task::Binary => Loss::Bce { pos_weight: None },
-        Task::Classes => Loss::CrossEntropy { label_smoothing: 0.0, class_weights: None },
-    });
+    let loss = chosen_loss(problem.task, wishes)?;
     let optimizer = with_decay(wishes.optimizer.clone().unwrap_or(base.optimizer), *wishes.weight_decay);
     let lr = match (*wishes.lr, &*wishes.optimizer) {
         (Some(lr), _) => lr,
@@ -270,7 +266,12 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
         say("augment", format!("pictures are {}", ways.join(", ")), wishes.augment.is_some(), why);
     }
     let summed = if settings.details.reduction == Reduction::Sum { ", summed" } else { "" };
-    say("loss", format!("{}{summed}", settings.loss.name()), wishes.loss.is_some(), "fits the task");
+    let loss = match settings.loss.quantiles() {
+        [] => settings.loss.name().to_owned(),
+        levels => format!("pinball, of the quantiles {}", listed(levels)),
+    };
+    let told = wishes.loss.is_some() || wishes.quantiles.is_some();
+    say("loss", format!("{loss}{summed}"), told, "fits the task");
     let rate = format!("{}, learning rate {}", optimizer_name(&settings), settings.lr);
     let why_rate = if wishes.weights.is_some() { "fine steps, for weights that know something" } else { base.why_rate };
     say("optimizer", rate, wishes.optimizer.is_some() || wishes.lr.is_some(), why_rate);
@@ -325,6 +326,23 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
     }
     choices.extend(transferred);
     Ok((settings, choices))
+}
+
+/// The loss that was given, that of quantiles, or the usual one of the task.
+fn chosen_loss(task: Task, wishes: &TrackedWishes<'_>) -> Result<Loss, TrainError> {
+    let wrong = |problem: &str| Err(TrainError::Setting(problem.to_owned()));
+    match (&*wishes.loss, &*wishes.quantiles) {
+        (Some(_), Some(_)) => {
+            wrong("--quantiles are trained with a loss of their own, the pinball loss; leave --loss out")
+        }
+        (Some(loss), None) => Ok(loss.clone()),
+        (None, Some(quantiles)) => Ok(Loss::Quantile { quantiles: quantiles.clone() }),
+        (None, None) => Ok(match task {
+            Task::Regression => Loss::Mse,
+            Task::Binary => Loss::Bce { pos_weight: None },
+            Task::Classes => Loss::CrossEntropy { label_smoothing: 0.0, class_weights: None },
+        }),
+    }
 }
 
 /// The starting point for a kind of data.
@@ -569,6 +587,11 @@ fn with_decay(optimizer: OptimizerConfig, decay: Option<f64>) -> OptimizerConfig
             OptimizerConfig::Muon(Muon { weight_decay, others: AdamW { weight_decay, ..o.others }, ..o })
         }
     }
+}
+
+/// `0.1, 0.5, 0.9`
+fn listed(numbers: &[f64]) -> String {
+    numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// `adamw, weight decay 0.01`

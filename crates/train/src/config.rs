@@ -168,6 +168,8 @@ wishes! {
     head: Head,
     #[serde(deserialize_with = "loss")]
     loss: Loss,
+    /// Levels of the quantiles to predict of a number, rising, in place of the number alone: `[0.1, 0.5, 0.9]`.
+    quantiles: Vec<f64> => "numbers to predict",
     /// Of two classes, the one whose precision, recall and F1 are reported: `fraud`.
     positive: String,
     /// `mean`, or `sum` over the batch; also within `loss`, and so are the next two.

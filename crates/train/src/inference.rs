@@ -13,6 +13,7 @@ use crate::metrics::{likeliest, sigmoid, softmax};
 use crate::model::SavedModel;
 use crate::predictions::{About, KeptColumn, PredictOptions, Predictions};
 use crate::problem::{Asked, Input, PackedRows, RowsFrom, count, is_packed, only};
+use crate::quantiles::Quantiles;
 use crate::{Metrics, TrainError};
 
 /// What [`SavedModel::predict_each`] hands every part of its answers to.
@@ -260,10 +261,20 @@ impl SavedModel {
 
     fn answers(&self, outputs: &[f32], about: About) -> Predictions {
         let (mean, std) = self.card.input.target_scale();
+        let raw = |x: f32| x as f64 * std + mean;
+        if let levels @ [_, ..] = self.card.settings.loss.quantiles() {
+            let quantiles = Quantiles::of(outputs, levels, self.card.input.outputs());
+            return Predictions {
+                values: quantiles.points().into_iter().map(raw).collect(),
+                quantiles: quantiles.rows().map(|row| row.iter().map(|x| raw(*x)).collect()).collect(),
+                about,
+                ..Predictions::default()
+            };
+        }
         let outputs = &self.card.settings.scores(outputs, self.task() != Task::Regression)[..];
         let width = self.card.input.outputs().max(1);
         let (values, probabilities) = match self.task() {
-            Task::Regression => (outputs.iter().map(|&x| x as f64 * std + mean).collect(), Vec::new()),
+            Task::Regression => (outputs.iter().map(|x| raw(*x)).collect(), Vec::new()),
             Task::Binary => (
                 outputs.iter().map(|&x| f64::from(x > 0.0)).collect(),
                 outputs.iter().map(|&x| vec![sigmoid(-x), sigmoid(x)]).collect(),
@@ -273,7 +284,7 @@ impl SavedModel {
                 outputs.chunks_exact(width).map(softmax).collect(),
             ),
         };
-        Predictions { values, probabilities, about, kept: Vec::new() }
+        Predictions { values, probabilities, about, ..Predictions::default() }
     }
 }
 

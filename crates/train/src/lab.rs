@@ -5,6 +5,7 @@ use citius_data::{Dataset, Features, FieldRef, Order, Target};
 
 use crate::material::{FeatureForm, Form, TargetForm};
 use crate::predictor::Predictor;
+use crate::quantiles::Quantiles;
 use crate::step::{Arrival, Forward, plan_watched_step, tables_of};
 use crate::weights::Weights;
 use crate::{Device, Engine, Machine, Material, Settings, TrainError};
@@ -20,6 +21,9 @@ pub struct Lab<'a> {
     names: Vec<String>,
     batch: usize,
     step: u64,
+    /// Levels of the quantiles that are predicted, and how many numbers a target has.
+    quantiles: Vec<f64>,
+    targets: usize,
 }
 
 impl<'a> Lab<'a> {
@@ -47,7 +51,8 @@ impl<'a> Lab<'a> {
         let names = plan.outputs.iter().map(|(name, _)| name.clone()).collect();
         let engine = Engine::new(vec![plan], settings.seed, &inputs, Machine::from(cpu))?;
         let predictor = Predictor::new(model()?, settings.row_of(form.width), cpu)?;
-        Ok(Lab { engine, inputs, predictor, names, batch, step: 0 })
+        let (quantiles, targets) = (settings.loss.quantiles().to_vec(), form.outputs());
+        Ok(Lab { engine, inputs, predictor, names, batch, step: 0, quantiles, targets })
     }
 
     /// Rows of a step.
@@ -97,6 +102,17 @@ impl<'a> Lab<'a> {
         weights.read_from(self.engine.memory(), average);
         weights.write_to(self.predictor.weights_mut());
         self.predictor.outputs(features)
+    }
+}
+
+impl Lab<'_> {
+    /// The same as one answer per number or class of a target: of quantiles the median.
+    pub fn predict_points(&mut self, features: &Features, average: bool) -> Result<Vec<f32>, TrainError> {
+        let outputs = self.predict(features, average)?;
+        Ok(match &self.quantiles[..] {
+            [] => outputs,
+            levels => Quantiles::of(&outputs, levels, self.targets).points(),
+        })
     }
 }
 

@@ -57,6 +57,7 @@ mod predictor;
 mod pretrained;
 mod problem;
 mod profile;
+mod quantiles;
 mod report;
 mod rig;
 mod room;

@@ -7,6 +7,7 @@ use citius_nn::{Head, Loss};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::quantiles::{Quantiles, pinball_loss};
 
 /// Metrics of one set of rows; those that do not apply, or have no value on these rows, are left out.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -34,6 +35,17 @@ pub struct Metrics {
     /// Probability that a row of the second class is ranked above one of the first; two classes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auc: Option<f64>,
+    /// Of predicted quantiles: the pinball loss, its mean over levels and rows, in the target's own units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinball_loss: Option<f64>,
+    /// Share of rows whose target lies between the lowest and the highest quantile, bounds included; and what it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nominal_coverage: Option<f64>,
+    /// From the lowest quantile to the highest, on average, in the target's own units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_width: Option<f64>,
 }
 
 impl Metrics {
@@ -57,6 +69,12 @@ impl Metrics {
                 of_classes(scores, data, *classes)
             }
             Target::Values { data, .. } if binary => of_binary(scores, data),
+            Target::Values { data, width } if !loss.quantiles().is_empty() => {
+                let quantiles = Quantiles::of(outputs, loss.quantiles(), *width);
+                let mut metrics = of_regression(&quantiles.points(), data, scale.1);
+                quantiles.measure(data, scale.1, &mut metrics);
+                metrics
+            }
             Target::Values { data, .. } => of_regression(outputs, data, scale.1),
         };
         metrics.loss = finite(loss_of(outputs, target, loss));
@@ -73,6 +91,10 @@ impl Metrics {
             ("log_loss", self.log_loss),
             ("f1", self.f1),
             ("auc", self.auc),
+            ("pinball_loss", self.pinball_loss),
+            ("coverage", self.coverage),
+            ("nominal_coverage", self.nominal_coverage),
+            ("mean_width", self.mean_width),
             ("loss", self.loss),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
@@ -112,7 +134,8 @@ impl Settings {
 fn is_binary(data: &[f32], loss: &Loss, scale: (f64, f64)) -> bool {
     let both = || [0.0, 1.0].iter().all(|answer| data.contains(answer));
     let no_other = || data.iter().all(|t| *t == 0.0 || *t == 1.0);
-    matches!(loss, Loss::Bce { .. }) || (scale == (0.0, 1.0) && both() && no_other())
+    let numbers = loss.quantiles().is_empty();
+    matches!(loss, Loss::Bce { .. }) || (numbers && scale == (0.0, 1.0) && both() && no_other())
 }
 
 fn of_regression(outputs: &[f32], targets: &[f32], std: f64) -> Metrics {
@@ -190,7 +213,7 @@ fn loss_of(outputs: &[f32], target: &Target, loss: &Loss) -> f64 {
                 -given.map(f64::from).sum::<f64>() / data.len() as f64
             }
             // 1 in the place of the class
-            Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Bce { .. } => {
+            Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Bce { .. } | Loss::Quantile { .. } => {
                 let place = |class: i32| (0..*classes).map(move |c| f32::from(u8::from(c == class as usize)));
                 let target = Target::Values { data: data.iter().copied().flat_map(place).collect(), width: *classes };
                 loss_of(outputs, &target, loss)
@@ -204,6 +227,9 @@ fn loss_of(outputs: &[f32], target: &Target, loss: &Loss) -> f64 {
             };
             rows.map(of_row).sum::<f64>() / (data.len() / (*width).max(1)).max(1) as f64
         }
+        Target::Values { data, width } if !loss.quantiles().is_empty() => {
+            pinball_loss(outputs, data, loss.quantiles(), *width)
+        }
         Target::Values { data, width } => {
             let terms = outputs.iter().zip(data).enumerate().map(|(i, (&x, &t))| {
                 let (x, t) = (x as f64, t as f64);
@@ -216,7 +242,7 @@ fn loss_of(outputs: &[f32], target: &Target, loss: &Loss) -> f64 {
                         let weight = weight.get(i % width).or(weight.first()).copied().unwrap_or(1.0);
                         (1.0 - t) * softplus(x) + weight * t * softplus(-x)
                     }
-                    Loss::Mse | Loss::CrossEntropy { .. } | Loss::Nll => (x - t).powi(2),
+                    Loss::Mse | Loss::CrossEntropy { .. } | Loss::Nll | Loss::Quantile { .. } => (x - t).powi(2),
                 }
             });
             terms.sum::<f64>() / data.len() as f64
@@ -308,7 +334,7 @@ fn auc(scores: impl Iterator<Item = f64>, positive: &[bool]) -> Option<f64> {
     finite((rank_sum - positives * (positives + 1.0) / 2.0) / (positives * negatives))
 }
 
-fn finite(value: f64) -> Option<f64> {
+pub(crate) fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 

@@ -175,7 +175,8 @@ impl SavedModel {
         let stored: usize = tensors.by_name.values().map(|(_, values)| values.len()).sum();
         let model: Box<dyn Module> = match &card.architecture {
             Architecture::Mlp { sizes, activation, dropout } => {
-                if sizes.len() < 2 || (sizes[0], sizes[sizes.len() - 1]) != (inputs, outputs) {
+                let ends = card.settings.sizes(inputs, outputs);
+                if sizes.len() < 2 || (sizes.first(), sizes.last()) != (ends.first(), ends.last()) {
                     return Err(damaged("the network does not fit the preprocessing"));
                 }
                 Box::new(mlp(sizes, *activation, *dropout))
@@ -223,6 +224,12 @@ impl SavedModel {
 
     pub fn task(&self) -> Task {
         self.card.input.task()
+    }
+
+    /// The names of the quantiles that it predicts, as columns: `price_q0.1`; none unless it was trained for them.
+    pub fn quantile_names(&self) -> Vec<String> {
+        let target = self.card.input.target_name();
+        self.card.settings.loss.quantiles().iter().map(|level| format!("{target}_q{level}")).collect()
     }
 
     /// Of a model that says which token comes next at every place.

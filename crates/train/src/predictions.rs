@@ -22,6 +22,9 @@ pub struct Predictions {
     pub values: Vec<f64>,
     /// A row per prediction, a column per class; empty for regression, and so is the row of a picture that cannot be read.
     pub probabilities: Vec<Vec<f64>>,
+    /// A row per prediction, a column per quantile, rising, in the target's own units; empty where none were asked for, and so is the
+    /// row of what cannot be read.
+    pub quantiles: Vec<Vec<f64>>,
     pub about: About,
     /// Columns of the source that were asked for, a cell per prediction.
     pub kept: Vec<KeptColumn>,
@@ -53,6 +56,7 @@ impl Predictions {
     pub(crate) fn append(&mut self, more: &Predictions) {
         self.values.extend_from_slice(&more.values);
         self.probabilities.extend_from_slice(&more.probabilities);
+        self.quantiles.extend_from_slice(&more.quantiles);
         for (kept, more) in self.kept.iter_mut().zip(&more.kept) {
             kept.cells.extend_from_slice(&more.cells);
         }
@@ -60,11 +64,14 @@ impl Predictions {
 
     /// Makes room for answers that there are none of; `missing` are their places, rising.
     pub(crate) fn leave_empty(&mut self, missing: &[usize]) {
-        let classes = !self.probabilities.is_empty();
+        let (classes, quantiles) = (!self.probabilities.is_empty(), !self.quantiles.is_empty());
         for &at in missing {
             self.values.insert(at, f64::NAN);
             if classes {
                 self.probabilities.insert(at, Vec::new());
+            }
+            if quantiles {
+                self.quantiles.insert(at, Vec::new());
             }
         }
     }

@@ -134,11 +134,11 @@ impl Module for OnGpu {
 }
 
 impl Settings {
-    /// The network for these inputs and outputs, stored as it suits the device.
+    /// The network for rows of so many inputs and targets of so many numbers or classes, stored as it suits the device.
     pub fn model_for(&self, device: Device, inputs: usize, outputs: usize) -> Result<Box<dyn Module>, TrainError> {
         let frame = Frame {
             row: self.row_of(inputs),
-            outputs,
+            outputs: self.network_outputs(outputs),
             hidden: self.hidden.clone(),
             activation: self.activation,
             dropout: self.dropout,
@@ -160,7 +160,12 @@ impl Settings {
 
     /// Layer sizes from input to output.
     pub fn sizes(&self, inputs: usize, outputs: usize) -> Vec<usize> {
-        [&[inputs], &self.hidden[..], &[outputs]].concat()
+        [&[inputs], &self.hidden[..], &[self.network_outputs(outputs)]].concat()
+    }
+
+    /// Outputs of the network for a target of so many numbers or classes: of quantiles one per level and number.
+    fn network_outputs(&self, outputs: usize) -> usize {
+        outputs.saturating_mul(self.loss.quantiles().len().max(1))
     }
 
     /// Refuses what no run can mean, before anything is compiled.
@@ -213,6 +218,7 @@ impl Settings {
             return wrong("broadcast is for one number to predict, [n,1] against [n]; leave it out".into());
         }
         self.loss.check(data.outputs()).map_err(TrainError::Setting)?;
+        self.check_quantiles(task)?;
         match (&self.loss, data.target) {
             (
                 Loss::CrossEntropy { .. },
@@ -224,16 +230,42 @@ impl Settings {
             (Loss::Mse | Loss::Mae | Loss::Huber { .. }, target) if !matches!(target, TargetForm::Sequence { .. }) => {
                 Ok(())
             }
+            (Loss::Quantile { .. }, TargetForm::Values(_)) => Ok(()),
             (Loss::CrossEntropy { .. } | Loss::Bce { .. }, _) if self.details.misfit => Ok(()),
             (loss, _) => {
                 let fitting = match task {
-                    Task::Regression => "mse, mae or huber",
+                    Task::Regression => "mse, mae, huber or quantile",
                     Task::Binary => "bce, whose pos_weight is the weight of the second class, or mse",
                     Task::Classes => "cross-entropy, nll behind a log-softmax, or mse",
                 };
                 wrong(format!("the loss {} does not fit the task {task}; use {fitting}", loss.name()))
             }
         }
+    }
+
+    /// Quantiles are of a number to predict, and need outputs of their own.
+    fn check_quantiles(&self, task: Task) -> Result<(), TrainError> {
+        if self.loss.quantiles().is_empty() {
+            return Ok(());
+        }
+        let wrong = |problem: String| Err(TrainError::Setting(problem));
+        if task != Task::Regression {
+            let of = match task {
+                Task::Binary => "binary: its probability says how sure the model is",
+                Task::Regression | Task::Classes => "classes: their probabilities say how sure the model is",
+            };
+            return wrong(format!("quantiles are of a number to predict, and the task is {of}; leave them out"));
+        }
+        if let head @ (Head::Softmax { .. } | Head::LogSoftmax { .. }) = self.details.head {
+            let name = head.name();
+            return wrong(format!("a {name} mixes the outputs, and each quantile is one; leave the head out"));
+        }
+        if self.details.broadcast {
+            return wrong(
+                "broadcast is for one prediction per row, and there are several quantiles; leave it out".into(),
+            );
+        }
+        Ok(())
     }
 
     /// What a network needs is known before the first step.

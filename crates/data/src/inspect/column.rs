@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::prepare::identifier::{RowNumber, row_number};
+use crate::prepare::is_free_text;
 use crate::prepare::moments::Moments;
 use crate::prepare::scale::{quantile, sorted};
 use crate::rng;
@@ -64,6 +65,8 @@ pub(super) struct Facts {
     pub mostly_numbers: bool,
     /// Numbers that name or count the rows.
     pub row_number: Option<RowNumber>,
+    /// Text whose cells share words.
+    pub free_text: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -136,6 +139,7 @@ fn of_labels(codes: &[u32], labels: &[String]) -> (ColumnSummary, Facts) {
         && present == codes.len()
         && codes.windows(2).all(|pair| labels[pair[0] as usize] < labels[pair[1] as usize]);
     let hashes: Vec<u64> = labels.iter().map(|label| text_bits(label)).collect();
+    let cells: Vec<(&str, usize)> = seen.iter().map(|code| (labels[*code].as_str(), counts[*code])).collect();
     let bits = |code: &u32| hashes.get(*code as usize).copied().unwrap_or(0);
     let facts = Facts {
         hash: codes.iter().fold(2, |hash, code| combined(hash, bits(code))),
@@ -143,6 +147,7 @@ fn of_labels(codes: &[u32], labels: &[String]) -> (ColumnSummary, Facts) {
         rising,
         mostly_numbers: numbers * 2 > seen.len(),
         row_number: None,
+        free_text: !dates && is_free_text(&cells),
     };
     let distinct = seen.len();
     seen.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then_with(|| labels[*a].cmp(&labels[*b])));

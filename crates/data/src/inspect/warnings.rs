@@ -144,9 +144,9 @@ fn capped(column: &ColumnSummary, facts: &Facts, rows: usize) -> Option<String> 
     Some(format!("{} ({side}, {}, in {share})", cut(&column.name, 30), number(end.value)))
 }
 
-/// Text or numbers that name the rows; training leaves them out.
+/// Text that differs in nearly every row and is no free text, or numbers that name the rows; training leaves them out.
 fn is_identifier(column: &ColumnSummary, facts: &Facts, rows: usize) -> bool {
     let present = rows - column.missing.min(rows);
     let text = column.numbers.is_none() && labels_identify(column.distinct.unwrap_or(0), present);
-    text || facts.row_number == Some(RowNumber::Identifier)
+    (text && !facts.free_text) || facts.row_number == Some(RowNumber::Identifier)
 }

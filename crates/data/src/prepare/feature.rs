@@ -8,6 +8,7 @@ use super::calendar::Calendar;
 use super::category::{Embedding, Hash, Ordinal};
 use super::logarithm::signed_log;
 use super::scale::Scaling;
+use super::text::HashedText;
 use crate::table::{Column, MISSING};
 
 /// What becomes of a column's cells.
@@ -50,6 +51,7 @@ pub(super) enum Encoding {
     Hash(Hash),
     Embedding(Embedding),
     Calendar(Calendar),
+    Text(HashedText),
 }
 
 impl Encoding {
@@ -62,6 +64,7 @@ impl Encoding {
             Encoding::Ordinal(ordinal) => ordinal.width(),
             Encoding::Hash(hash) => hash.width(),
             Encoding::Calendar(calendar) => calendar.width(),
+            Encoding::Text(text) => text.width(),
         }
     }
 
@@ -70,7 +73,8 @@ impl Encoding {
         match self {
             Encoding::Number { .. } => false,
             Encoding::Switch { .. } | Encoding::OneHot { .. } => true,
-            Encoding::Ordinal(_) | Encoding::Hash(_) | Encoding::Embedding(_) | Encoding::Calendar(_) => true,
+            Encoding::Ordinal(_) | Encoding::Hash(_) | Encoding::Embedding(_) => true,
+            Encoding::Calendar(_) | Encoding::Text(_) => true,
             Encoding::Present { text } => *text,
         }
     }
@@ -89,6 +93,7 @@ impl Encoding {
             Encoding::Present { .. } => (vec![named("(present)")], false),
             Encoding::Ordinal(ordinal) => return ordinal.names(column),
             Encoding::Hash(hash) => return hash.names(column),
+            Encoding::Text(text) => return text.names(column),
             Encoding::Embedding(_) => return vec![named("(index)")],
             Encoding::Calendar(calendar) => return calendar.names(column),
         };
@@ -164,6 +169,7 @@ impl Encoding {
             }
             Encoding::Ordinal(ordinal) => ordinal.write(column, pairs),
             Encoding::Hash(hash) => hash.write(column, pairs),
+            Encoding::Text(text) => text.write(column, pairs),
             Encoding::Embedding(embedding) => embedding.write(column, pairs),
             Encoding::Calendar(calendar) => calendar.write(column, pairs)?,
         }
@@ -178,7 +184,7 @@ impl Encoding {
             Encoding::Ordinal(ordinal) => (ordinal.labels(), "taken as the mean"),
             Encoding::Embedding(embedding) => (embedding.labels(), "taken as unknown, index 0"),
             Encoding::OneHot { .. } | Encoding::Number { .. } | Encoding::Present { .. } => return None,
-            Encoding::Hash(_) | Encoding::Calendar(_) => return None,
+            Encoding::Hash(_) | Encoding::Calendar(_) | Encoding::Text(_) => return None,
         };
         let (_, names) = column.labels();
         let known: HashSet<&String> = known.iter().collect();

@@ -11,6 +11,7 @@ use super::logarithm::signed_log;
 use super::moments::Moments;
 use super::options::Wish;
 use super::scale::{Scale, Scaling};
+use super::text::{HashedText, is_free_text};
 use crate::table::DateFormat;
 use crate::table::{Column, MISSING, Values};
 
@@ -45,7 +46,7 @@ impl Fit {
             }
             values => {
                 let (codes, labels) = column.labels();
-                let as_labels = wish.own_categories || wish.dates == Some(Dates::Labels);
+                let as_labels = wish.own_categories || wish.own_text || wish.dates == Some(Dates::Labels);
                 if !as_labels && let Some(format) = DateFormat::of_column(labels.iter().map(String::as_str)) {
                     return fit_dates(format, &codes, &labels, rows, wish);
                 }
@@ -181,6 +182,11 @@ fn fit_labels(codes: &[u32], labels: &[String], rows: &[u32], wish: &Wish, text:
     if text && seen.len() > 2 && numbers * 2 > seen.len() {
         remarks.push(MOSTLY_NUMBERS.into());
     }
+    let many = seen.len() > MAX_CATEGORIES && seen.len() * 2 >= present && wish.categorical.is_none();
+    let looks_like_text = || text && !wish.own_categories && (identifier || many) && is_free_text(&seen);
+    if wish.own_text || looks_like_text() {
+        return fit_text(&seen, wish, rows.len(), missing);
+    }
     if identifier && !wish.keeps_identifier() {
         remarks.push(IDENTIFIER_LIKE.into());
         return Fit { encoding: None, remarks };
@@ -220,6 +226,21 @@ fn fit_labels(codes: &[u32], labels: &[String], rows: &[u32], wish: &Wish, text:
         Some(Categorical::Embedding) => Encoding::Embedding(Embedding::fit(Counted { labels: seen, fill, missing })),
     };
     Fit { encoding: Some(encoding), remarks }
+}
+
+/// Hashed words.
+fn fit_text(cells: &[(&str, usize)], wish: &Wish, rows: usize, missing: bool) -> Fit {
+    let fill = wish.impute.as_ref().and_then(|impute| impute.label(cells));
+    let wished = wish.text.unwrap_or_default();
+    let text = HashedText::fit(cells, wished, rows, fill.as_deref(), missing);
+    let mut remarks: Vec<Cow<'static, str>> = vec![text.remark(wished.hash.is_some() || wish.own_text, rows).into()];
+    if missing {
+        remarks.push(match (&wish.impute, &fill) {
+            (Some(impute), Some(_)) => filled(impute),
+            _ => MARKED.into(),
+        });
+    }
+    Fit { encoding: Some(Encoding::Text(text)), remarks }
 }
 
 /// An input per label, or one for two labels where that is left to us.

@@ -15,6 +15,7 @@
 //! scale.rs        … scaled
 //! calendar.rs     … as the time elapsed, and the place in the year, month, week and day
 //! category.rs     … as the place of its label, hashed, or as an index
+//! text.rs         … as hashed words, where it is free text
 //! select.rs       columns left out: flat, alike, or telling little of the target
 //! mutual.rs       mutual information
 //! pca.rs          principal components of all inputs
@@ -48,6 +49,7 @@ pub(crate) mod scale;
 mod select;
 mod target;
 mod task;
+mod text;
 mod used;
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,8 @@ pub(crate) use plain::PlainColumn;
 pub use scale::Scale;
 pub use select::Select;
 pub use task::{Task, infer_task};
+pub use text::TextFeatures;
+pub(crate) use text::is_free_text;
 
 use crate::dataset::{Dataset, Features};
 use crate::error::DataError;
@@ -102,6 +106,7 @@ impl Preparation {
         check_rows(table, rows)?;
         let (target, rows, mut notes) = TargetColumn::fit(table, target, rows, options.task, options.scale_target)?;
         let wishes = options.wishes(table, target.index())?;
+        options.check_dates(table, target.index())?;
 
         let mut fits: Vec<(usize, Fit)> = Vec::new();
         for (index, (column, wish)) in table.columns.iter().zip(&wishes).enumerate() {
@@ -113,6 +118,7 @@ impl Preparation {
                 fits.push((index, Fit::column(column, &rows, wish, rounded)));
             }
         }
+        options.check_text(table, &fits)?;
         let mut selected = Vec::new();
         if !options.select.is_empty() {
             let usable = fits.iter().filter(|(_, fit)| fit.encoding.is_some()).map(|(index, _)| *index).collect();
@@ -185,6 +191,12 @@ impl Preparation {
             offset += feature.encoding.width();
         }
         found
+    }
+
+    /// How many of the inputs are hashed words of free text.
+    pub fn text_inputs(&self) -> usize {
+        let text = self.features.iter().filter(|feature| matches!(feature.encoding, Encoding::Text(_)));
+        text.map(|feature| feature.encoding.width()).sum()
     }
 
     /// Number of outputs: 1, or one per class for [`Task::Classes`].
@@ -311,7 +323,8 @@ impl Preparation {
     }
 
     fn with_size_note(mut self, rows: usize) -> Self {
-        let features = self.features();
+        // words are few in each row, most inputs 0
+        let features = if self.projection.is_some() { 0 } else { self.features() - self.text_inputs() };
         if features > rows {
             self.notes.push(format!(
                 "more inputs ({features}) than training rows ({rows}): expect it to learn the rows by heart; more rows or fewer columns help"

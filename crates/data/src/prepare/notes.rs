@@ -16,13 +16,18 @@ pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usi
         (scale, times) => format!("{scale} {times} times over"),
     };
     let encoded = options.categorical.unwrap_or(Categorical::OneHot);
-    let mut kinds =
-        [(format!("numeric columns, {scaled}"), 0), (format!("text columns, {encoded}"), 0), ("dates".into(), 0)];
+    let mut kinds = [
+        (format!("numeric columns, {scaled}"), 0),
+        (format!("text columns, {encoded}"), 0),
+        ("columns of free text".to_owned(), 0),
+        ("columns of dates".to_owned(), 0),
+    ];
     let mut inputs = 0;
     for encoding in fits.iter().filter_map(|(_, fit)| fit.encoding.as_ref()) {
         inputs += encoding.width();
         let kind = match encoding {
-            Encoding::Calendar(_) => 2,
+            Encoding::Calendar(_) => 3,
+            Encoding::Text(_) => 2,
             other => other.is_text() as usize,
         };
         kinds[kind].1 += 1;

@@ -10,11 +10,15 @@
 //! impute = "median"                     # mean | median | most-frequent | error | { constant = 0 }
 //! dates = "labels"                      # calendar | labels
 //! categorical = { hash = 16 }           # one-hot | ordinal | embedding | { hash = buckets }
+//! text-features = { hash = 4096, ngrams = 1 }   # of free text: inputs, and words in a row that make a term
 //! select = { min-variance = 0.01, max-correlation = 0.95, best = 20 }
 //! pca = { variance = 0.95, whiten = true }   # or { components = 8 }
 //!
 //! [prepare.columns.zip]
 //! categorical = "embedding"             # also for a column of numbers
+//!
+//! [prepare.columns.review]
+//! text-features = {}                    # words of free text, whatever the cells look like
 //! ```
 //!
 //! What is not said stays the automatic choice. The order is: logarithm, missing cells, scale, categories, principal
@@ -26,14 +30,17 @@ use serde::{Deserialize, Serialize};
 
 use super::calendar::Dates;
 use super::category::{Categorical, MOST_BUCKETS};
+use super::feature::Encoding;
+use super::fit::Fit;
 use super::impute::{Fill, Impute};
 use super::logarithm::Log;
 use super::pca::Pca;
 use super::scale::Scale;
 use super::select::Select;
 use super::task::Task;
+use super::text::TextFeatures;
 use crate::error::DataError;
-use crate::table::{Table, Values};
+use crate::table::{Column, DateFormat, Table, Values};
 
 /// Beyond this nothing is left of a number.
 const MOST_TIMES: usize = 4;
@@ -78,6 +85,9 @@ pub struct PrepareOptions {
     /// How text columns become numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categorical: Option<Categorical>,
+    /// How columns of free text become inputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_features: Option<TextFeatures>,
     /// Which columns are left out.
     #[serde(skip_serializing_if = "Select::is_empty")]
     pub select: Select,
@@ -100,6 +110,9 @@ pub struct ColumnOptions {
     /// Takes the column as categories, numbers too, and keeps it even if it looks like an identifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categorical: Option<Categorical>,
+    /// Takes the column as free text, whatever its cells look like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_features: Option<TextFeatures>,
 }
 
 /// What is wished for one column, the whole table's wishes and its own taken together.
@@ -111,9 +124,11 @@ pub(super) struct Wish {
     pub impute: Option<Impute>,
     pub categorical: Option<Categorical>,
     pub dates: Option<Dates>,
-    /// The scale, the categories are this column's own wish.
+    pub text: Option<TextFeatures>,
+    /// The scale, the categories, the text are this column's own wish.
     pub own_scale: bool,
     pub own_categories: bool,
+    pub own_text: bool,
     /// The column is named in what is given about columns.
     pub named: bool,
     /// It is left out, as given.
@@ -149,6 +164,21 @@ impl PrepareOptions {
             if let Some(categorical) = own.categorical {
                 // Taken as labels now: what the table wishes for labels holds.
                 *wish = Wish { categorical: Some(categorical), own_categories: true, ..self.wish_for(true) };
+            }
+            if let Some(text) = own.text_features {
+                let (problem, next) = match (own.categorical, is_text(index)) {
+                    (Some(_), _) => ("the column is said to hold categories, too", "keep one of them"),
+                    (None, false) => ("the column holds numbers", "read it as text with --text, or leave it out"),
+                    (None, true) => ("", ""),
+                };
+                if !problem.is_empty() {
+                    return Err(refused(table, &setting(".text-features"), problem.to_owned(), next));
+                }
+                wish.text = Some(TextFeatures {
+                    hash: text.hash.or(self.text_features.and_then(|all| all.hash)),
+                    ngrams: text.ngrams.or(self.text_features.and_then(|all| all.ngrams)),
+                });
+                wish.own_text = true;
             }
             wish.named = true;
             let labels = is_text(index) || wish.categorical.is_some();
@@ -207,6 +237,7 @@ impl PrepareOptions {
             impute: self.impute.clone().filter(|impute| impute.suits(labels)),
             categorical: self.categorical.filter(|_| labels),
             dates: self.dates,
+            text: self.text_features.filter(|_| labels),
             ..Wish::default()
         }
     }
@@ -232,6 +263,29 @@ impl PrepareOptions {
         Ok(())
     }
 
+    /// What is said of free text is refused where no column holds any.
+    pub(super) fn check_text(&self, table: &Table, fits: &[(usize, Fit)]) -> Result<(), DataError> {
+        let is_text = |fit: &Fit| matches!(fit.encoding, Some(Encoding::Text(_)));
+        if self.text_features.is_none() || fits.iter().any(|(_, fit)| is_text(fit)) {
+            return Ok(());
+        }
+        let next = "name the column, as in [prepare.columns.review] text-features = {}, or leave it out";
+        Err(refused(table, "text-features", "no column looks like free text".to_owned(), next))
+    }
+
+    /// What is said of dates is refused where no column holds any.
+    pub(super) fn check_dates(&self, table: &Table, target: usize) -> Result<(), DataError> {
+        let holds_dates = |column: &Column| match &column.values {
+            Values::Text { labels, .. } => DateFormat::of_column(labels.iter().map(String::as_str)).is_some(),
+            Values::Number(_) => false,
+        };
+        let mut inputs = table.columns.iter().enumerate().filter(|(index, _)| *index != target);
+        match self.dates.is_none() || inputs.any(|(_, column)| holds_dates(column)) {
+            true => Ok(()),
+            false => Err(refused(table, "dates", "no column holds dates alone".to_owned(), "leave it out")),
+        }
+    }
+
     fn find(&self, table: &Table, target: usize, name: &str, setting: &str) -> Result<usize, DataError> {
         let index = table.column(name)?;
         match index == target {
@@ -247,6 +301,9 @@ fn check_wish(table: &Table, wish: &Wish) -> Result<(), DataError> {
     {
         let problem = format!("{buckets} buckets");
         return Err(refused(table, "categorical", problem, &format!("use 1 to {MOST_BUCKETS}")));
+    }
+    if let Some((problem, next)) = wish.text.as_ref().and_then(TextFeatures::mistake) {
+        return Err(refused(table, "text-features", problem, &next));
     }
     match wish.impute {
         Some(Impute::Constant(Fill::Number(value))) if !value.is_finite() => {

@@ -47,7 +47,7 @@ impl Check for WrongHead {
                 Some(finding.because("lowest output", low).because("highest output", high).fix(fix))
             }
             Loss::Nll => None,
-            Loss::Mse | Loss::Mae | Loss::Huber { .. } => {
+            Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Quantile { .. } => {
                 let shares = matches!(s.details.head, Head::Softmax { .. });
                 if !shares && t.min >= low - 1e-6 && t.max <= high + 1e-6 {
                     return None;

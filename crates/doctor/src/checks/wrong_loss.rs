@@ -35,7 +35,7 @@ impl Check for WrongLoss {
         let loss = e.settings.as_ref().map(|s| &s.loss).or(e.wishes.loss.as_ref())?;
         let fits = matches!(
             (task, loss),
-            (Task::Regression, Loss::Mse | Loss::Mae | Loss::Huber { .. })
+            (Task::Regression, Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Quantile { .. })
                 | (Task::Binary, Loss::Bce { .. } | Loss::CrossEntropy { .. } | Loss::Nll)
                 | (Task::Classes, Loss::CrossEntropy { .. } | Loss::Nll)
         );
@@ -54,7 +54,11 @@ impl Check for WrongLoss {
                 .because("different targets", data.target.distinct as f64)
                 .because("classes", data.target.classes.len() as f64);
         }
-        let fix = Fix::new(format!("take {usual}")).set("loss", usual).remove("misfit").remove("reduction");
+        let fix = Fix::new(format!("take {usual}"))
+            .set("loss", usual)
+            .remove("misfit")
+            .remove("reduction")
+            .remove("quantiles");
         Some(finding.fix(fix.remove("broadcast").remove("head")))
     }
 }

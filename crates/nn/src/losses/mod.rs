@@ -7,6 +7,7 @@ mod huber;
 mod mae;
 mod mse;
 mod nll;
+mod quantile;
 
 use citius_graph::{DType, Graph, Tensor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -17,6 +18,7 @@ pub use huber::huber;
 pub use mae::mae;
 pub use mse::mse;
 pub use nll::nll;
+pub use quantile::quantile;
 
 use crate::ByName;
 
@@ -46,6 +48,12 @@ pub enum Loss {
         #[serde(default, deserialize_with = "one_or_more", skip_serializing_if = "Option::is_none")]
         pos_weight: Option<Vec<f64>>,
     },
+    /// From an output per level of a quantile, the pinball loss.
+    Quantile {
+        /// The levels, rising, between 0 and 1; open: the median and an interval of 80%.
+        #[serde(default = "median_and_80_percent")]
+        quantiles: Vec<f64>,
+    },
 }
 
 impl ByName for Loss {
@@ -62,6 +70,7 @@ impl Loss {
             Loss::Huber { .. } => &["delta"],
             Loss::CrossEntropy { .. } => &["label_smoothing", "class_weights"],
             Loss::Bce { .. } => &["pos_weight"],
+            Loss::Quantile { .. } => &["quantiles"],
         }
     }
 
@@ -81,8 +90,19 @@ impl Loss {
             Loss::Bce { pos_weight: Some(weights) } => {
                 weights_fit("pos_weight", "outputs", weights, if weights.len() == 1 { 1 } else { outputs })
             }
+            Loss::Quantile { quantiles } => quantile::wrong_levels(quantiles).map_or(Ok(()), Err),
             Loss::Mse | Loss::Mae | Loss::Nll | Loss::Huber { .. } | Loss::CrossEntropy { .. } | Loss::Bce { .. } => {
                 Ok(())
+            }
+        }
+    }
+
+    /// The levels of the quantiles it predicts; none for every other loss.
+    pub fn quantiles(&self) -> &[f64] {
+        match self {
+            Loss::Quantile { quantiles } => quantiles,
+            Loss::Mse | Loss::Mae | Loss::Nll | Loss::Huber { .. } | Loss::CrossEntropy { .. } | Loss::Bce { .. } => {
+                &[]
             }
         }
     }
@@ -95,6 +115,7 @@ impl Loss {
             Loss::CrossEntropy { .. } => "cross-entropy",
             Loss::Nll => "nll",
             Loss::Bce { .. } => "bce",
+            Loss::Quantile { .. } => "quantile",
         }
     }
 
@@ -109,6 +130,7 @@ impl Loss {
             }
             Loss::Nll => nll(prediction, target),
             Loss::Bce { pos_weight } => bce_with_logits(prediction, target, pos_weight.as_deref()),
+            Loss::Quantile { quantiles } => quantile(prediction, target, quantiles),
         }
     }
 }
@@ -173,7 +195,9 @@ impl Loss {
                 (target.to_f32().reshape(&[rows, 1]).eq(&g.iota(dims[1])) * vector(g, weights)).sum_all()
             }
             Loss::CrossEntropy { .. } | Loss::Nll => g.scalar(rows as f64),
-            Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Bce { .. } => g.scalar(prediction.elements() as f64),
+            Loss::Mse | Loss::Mae | Loss::Huber { .. } | Loss::Bce { .. } | Loss::Quantile { .. } => {
+                g.scalar(prediction.elements() as f64)
+            }
         }
     }
 }
@@ -226,6 +250,10 @@ fn vector(graph: &Graph, values: &[f64]) -> Tensor {
 
 fn one() -> f64 {
     1.0
+}
+
+fn median_and_80_percent() -> Vec<f64> {
+    vec![0.1, 0.5, 0.9]
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use citius_data::{
     Checksum, Dataset, Escaped, Features, Found, OnError, Preparation, PrepareOptions, Sampling, Target, Task, memory,
+    schema,
 };
 pub use citius_data::{count, plural};
 use citius_nn::{Network, RowShape};
@@ -112,6 +113,18 @@ impl Input {
             Input::Table { preparation } => preparation.class_labels(),
             Input::Images { labels, .. } => labels,
             Input::Rows(rows) => rows.labels(),
+        }
+    }
+
+    /// The name of the target's column; `y` where it has none.
+    pub fn target_name(&self) -> &str {
+        match self {
+            Input::Table { preparation } => preparation.target_name(),
+            Input::Images { .. } => schema::TARGET,
+            Input::Rows(rows) => match &rows.from {
+                RowsFrom::Series { scale, .. } => scale.targets.first().map_or(schema::TARGET, |target| &target.name),
+                _ => schema::TARGET,
+            },
         }
     }
 

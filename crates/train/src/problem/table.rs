@@ -43,6 +43,15 @@ impl Problem {
         let has_target = |row: &u32| !table.columns[target].is_missing(*row as usize);
         let learned: Vec<u32> = splits.train.iter().copied().filter(has_target).collect();
         let preparation = Preparation::fit(&table, target, &learned, &prepare)?;
+        if let Some(bytes) = too_large_as_words(&preparation, &table, wishes) {
+            let blocks = match paths {
+                [path] if size_in_memory(path) > 0 => Some(path),
+                _ => None,
+            };
+            let Some(path) = blocks else { return Err(words_need_memory(&table, &preparation, bytes)) };
+            drop(table);
+            return Problem::table_stream(path, wishes);
+        }
         let encode = |rows: &[u32]| -> Result<Option<Dataset>, TrainError> {
             let rows = preparation.labelled_rows(&table, rows)?;
             Ok(if rows.is_empty() { None } else { Some(preparation.encode(&table, &rows)?) })
@@ -72,6 +81,22 @@ impl Problem {
             settings_read: Vec::new(),
         })
     }
+}
+
+/// The bytes of the encoded rows, where free text makes them larger than the memory for data; its words take far more than its cells.
+fn too_large_as_words(preparation: &Preparation, table: &Table, wishes: &TrackedWishes<'_>) -> Option<u64> {
+    let bytes = (table.rows as u64).saturating_mul(4 * preparation.features() as u64);
+    (preparation.text_inputs() > 0 && bytes > super::room(wishes)).then_some(bytes)
+}
+
+fn words_need_memory(table: &Table, preparation: &Preparation, bytes: u64) -> TrainError {
+    let (rows, inputs) = (count(table.rows), count(preparation.text_inputs()));
+    TrainError::Setting(format!(
+        "{}: {rows} rows with {inputs} inputs of free text take {:.1} GB, and the file cannot be read in blocks; give it more --memory, \
+         fewer inputs (prepare.text-features = {{ hash = 512 }}), or one file that is not compressed",
+        table.name,
+        bytes as f64 / 1e9
+    ))
 }
 
 /// Says that rows were left out, if any were.
