@@ -1,4 +1,4 @@
-"""Writes seeds/TARGET/NAME: small valid inputs the fuzzers start from. Needs numpy and Pillow; run where this file is.
+"""Writes seeds/TARGET/NAME: small valid inputs the fuzzers start from. Needs numpy, Pillow and pyarrow; run where this file is.
 
 The first bytes of an input are the settings its target draws; zeros are the defaults.
 """
@@ -11,6 +11,9 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 from PIL import Image
 
 READ = bytes(4)  # Draw::read_options
@@ -159,3 +162,94 @@ write("packed", "bytes", assembled(packed([field("z", "u8")], ["picture"], 3), [
 write("packed", "no_rows", assembled(packed(x_y, [], 0), [], 0))
 for kind in range(6):
     write("packed_flip", f"kind_{kind}", bytes([kind, 0, 16, 1, 1, 16, 2, 2, 16, 3]))
+
+numbers = pa.table({"a": pa.array([1.5, None, 3.0, 4.0, 5.0, 6.0]), "b": pa.array([1, 2, 3, 4, 5, 6], pa.int32())})
+words = pa.table({
+    "w": pa.array(["x", "yy", None, "x", "NA", ""]).dictionary_encode(),
+    "flag": pa.array([True, None, False, True, True, False]),
+    "when": pa.array([0, 1, 2, 3, 4, 5], pa.timestamp("ms")),
+    "price": pa.array([1, 2, 3, None, 5, 6], pa.decimal128(9, 2)),
+    "list": pa.array([[1, 2], [], None, [3], [4, 5], [6]], pa.list_(pa.int16())),
+    "none": pa.nulls(6),
+})
+halves = pa.table({"half": pa.array(np.arange(6, dtype="f2")), "long": pa.array([2**60] * 6), "s": ["é"] * 6})
+for name, table, options in [
+    ("numbers", numbers, dict(compression="none", use_dictionary=False)),
+    ("words", words, dict(compression="zstd", row_group_size=4)),
+    ("index", numbers, dict(compression="snappy", write_page_index=True, data_page_size=1, write_batch_size=2)),
+    ("version2", halves, dict(compression="gzip", data_page_version="2.0", write_page_checksum=True)),
+    ("lz4", words.select(["w", "flag"]), dict(compression="lz4", version="1.0")),
+    ("delta", numbers.select(["b"]), dict(column_encoding={"b": "DELTA_BINARY_PACKED"}, use_dictionary=False)),
+    ("split", numbers.select(["a"]), dict(column_encoding={"a": "BYTE_STREAM_SPLIT"}, use_dictionary=False)),
+]:
+    out = io.BytesIO()
+    pq.write_table(table, out, store_schema=False, **options)
+    write("parquet", name, READ, out.getvalue())
+for name, table, compression, rows in [
+    ("numbers", numbers, None, 6),
+    ("words", words, None, 4),
+    ("lz4", halves, "lz4", 6),
+    ("zstd", words, "zstd", 3),
+]:
+    out = io.BytesIO()
+    with pa.ipc.new_file(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as file:
+        file.write_table(table, rows)
+    write("arrow", name, READ, out.getvalue())
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
+        stream.write_table(table, rows)
+    write("arrow", name + "_stream", READ, out.getvalue())
+
+# how the bytes are meant: as they are, as a frame's parts, to be compressed
+zstd = lambda text: pa.compress(text.encode(), "zstd", asbytes=True)
+for name in ("plain", "many"):
+    write("zstd", name, READ, b"\0", zstd(TABLES[name]))
+    write("zstd", name + "_compressed", READ, bytes([2, 4]), TABLES[name])
+write("zstd", "two_frames", READ, b"\0", zstd("a,b\n1,2\n"), zstd("3,4\n"))
+raw, repeated = lambda text: struct.pack("<BH", 0, len(text)) + text, lambda byte, count: struct.pack("<BHB", 1, count, byte)
+write("zstd", "frame", READ, b"\1", bytes([0x00, 1, 0x58]), raw(b"a,b\n1,2\n"), repeated(ord("3"), 40), raw(b",4\n"))
+write("zstd", "sized", READ, b"\1", bytes([0x20, 1, 8]), raw(b"a,b\n1,2\n"))
+write("zstd", "window", READ, b"\1", bytes([0x00, 1, 0xF8]), raw(b"a,b\n1,2\n"))
+
+def safetensors(tensors, **notes):
+    header, body = {}, b""
+    for name, array in tensors.items():
+        kind = {"f4": "F32", "f8": "F64", "f2": "F16", "i8": "I64", "u1": "U8"}[array.dtype.str[1:]]
+        start, body = len(body), body + array.tobytes()
+        header[name] = dict(dtype=kind, shape=list(array.shape), data_offsets=[start, len(body)])
+    header = json.dumps({"__metadata__": notes, **header} if notes else header, separators=(",", ":")).encode()
+    return header, body
+
+weights = {"0.weight": np.arange(6, dtype="<f4").reshape(3, 2), "0.bias": np.ones(3, "<f4")}
+others = {"module.0.weight": np.ones((3, 2)), "module.0.bias": np.arange(3), "x": np.ones((), "<f2"), "y": np.ones((0, 2), "u1")}
+for name, (header, body) in {"same": safetensors(weights, format="pt"), "others": safetensors(others)}.items():
+    write("safetensors", name, b"\1", struct.pack("<H", len(header)), header, body)
+    write("safetensors", name + "_whole", b"\0", struct.pack("<Q", len(header)), header, body)
+
+# edits: a value of JSON by its number, or a place
+value = lambda which, new: struct.pack("<BHB", 0, which, new)
+place = lambda at, gone, new: struct.pack("<BHBBB", 1, at & 0xFFFF, at >> 16, gone, len(new)) + new
+for model in (0, 1):
+    write("model", f"same_{model}", bytes([model, 0, 0]))
+    for which in (5, 40, 80, 120, 160):
+        write("model", f"value_{model}_{which}", bytes([model, 0, 0]), value(which, 10), value(which + 17, 0))
+    write("model", f"weights_{model}", bytes([model, 1, 0]), place(30, 2, b"9"), value(3, 8))
+write("model", "whole", bytes([0, 0, 1]), '{"format":"citius-model","version":1}')
+write("checkpoint", "same", bytes([0, 1]))
+write("checkpoint", "unsealed", bytes([0, 0]), value(60, 1))
+for which in (20, 60, 100, 140, 180):
+    write("checkpoint", f"value_{which}", bytes([0, 1]), value(which, 8), value(which + 7, 1))
+write("checkpoint", "number", bytes([1, 1]), place(9000, 4, b"\0\0\x80\x7f"))
+write("checkpoint", "whole", bytes([2, 1]), struct.pack("<Q", 60), '{"__metadata__":{"citius-checksum":"0000000000000000"}}      ')
+
+SETTINGS = {
+    "sizes": 'target = "y"\nhidden = [64, 32]\nactivation = "silu"\ndropout = 0.1\nbatch-size = 32\nepochs = 50\n',
+    "layers": 'activation = "tanh"\n[[layers]]\nunits = 8\nnorm = "batch"\n[[layers]]\nunits = 8\nresidual = true\n',
+    "optimizer": 'optimizer = { name = "sgd", momentum = 0.9, nesterov = true }\nlr = 0.01\nschedule = "cosine"\n',
+    "prepare": 'missing = ["x"]\ntext = ["a"]\n[prepare]\nscale = "robust"\ncategorical = "embedding"\npca = { components = 2 }\n',
+    "series": 'window = 4\nhorizon = 2\ntarget = 0\nmodel = { name = "gru", hidden = 4, layers = 2 }\n',
+    "averages": "swa = 0.5\naccumulate = 2\naverage = 0.9\nclip-norm = 1\npatience = 2\nseed = 7\nvalidation = 0.2\n",
+    "loss": 'loss = { name = "cross-entropy", label_smoothing = 0.1 }\npositive = "ok"\ntask = "classes"\nlabel-noise = 0.3\n',
+}
+for name, text in SETTINGS.items():
+    write("settings", name, text)

@@ -65,6 +65,7 @@ impl<'a> Draw<'a> {
             expect_text: list(4),
             expect_written: Default::default(),
             expect_columns: list(6),
+            for_model: header >= 128,
             missing: self.pick(&[vec![], names(&["x"]), names(&["-999", "inf"])]),
         }
     }

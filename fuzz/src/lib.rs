@@ -1,17 +1,37 @@
-//! What the fuzz targets share: settings drawn from the first bytes of an input, files to read, tables to compare.
+//! Fuzz targets, each a plain function of bytes, and what they share: settings drawn from the first bytes of an input, files to
+//! read, tables to compare. libFuzzer calls one of them (`fuzz_targets/any.rs`), a test all of them with a bounded number of
+//! mutated seeds (`mutate.rs`).
+
+#![forbid(unsafe_code)]
 
 mod draw;
+mod mutate;
 mod prepared;
+mod runs;
 mod tables;
+mod targets;
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 pub use draw::Draw;
+pub use mutate::short_round;
 pub use prepared::check_prepared;
-pub use tables::{rows_of, rows_of_blocks};
+pub use runs::{Run, edited, table};
+pub use tables::{check_blocks, rows_of};
+pub use targets::{TARGETS, Target};
 
-/// For `init:` of every target. The library catches panics of other people's decoders, which libFuzzer's hook would
+/// The target that `FUZZ_TARGET` names.
+pub fn chosen() -> &'static Target {
+    static CHOSEN: OnceLock<&Target> = OnceLock::new();
+    CHOSEN.get_or_init(|| {
+        let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
+        TARGETS.iter().find(|target| target.name == name).expect("FUZZ_TARGET names a file of fuzz/src/targets")
+    })
+}
+
+/// For `init:` of libFuzzer. The library catches panics of other people's decoders, which libFuzzer's hook would
 /// turn into crashes; a panic that nobody catches still is one.
 pub fn caught_panics_are_fine() {
     drop(std::panic::take_hook());

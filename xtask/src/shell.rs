@@ -9,9 +9,15 @@ pub fn root() -> PathBuf {
 }
 
 pub fn cargo(words: &[&str]) -> Result<(), String> {
+    cargo_with(words, &[])
+}
+
+/// Cargo with variables of the environment.
+pub fn cargo_with(words: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    println!("$ cargo {}", words.join(" "));
-    run(Command::new(program).args(words), &format!("cargo {}", words[0]))
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    println!("$ {set}cargo {}", words.join(" "));
+    run(Command::new(program).args(words).envs(variables.iter().copied()), &format!("cargo {}", words[0]))
 }
 
 /// A script of this repository; `python3` unless an interpreter is given.

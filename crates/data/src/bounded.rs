@@ -44,7 +44,7 @@ fn read_at_most(file: File, size: u64, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let expected = usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
     bytes.try_reserve_exact(expected).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    file.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(too_large(limit));
     }
@@ -148,6 +148,7 @@ mod tests {
         fs::write(at("large"), [0; 100]).unwrap();
         assert!(read_plain(&at("large"), 99).unwrap_err().to_string().contains("99 bytes"));
         assert_eq!(read_small(&at("large"), 100).unwrap().len(), 100);
+        assert_eq!(read_plain(&at("large"), u64::MAX).unwrap().len(), 100);
         assert!(read_small(Path::new("/dev/null"), 9).unwrap().is_empty());
     }
 

@@ -9,6 +9,7 @@ use flate2::read::MultiGzDecoder;
 use crate::bounded;
 use crate::error::DataError;
 use crate::escape::Escaped;
+use crate::memory;
 use crate::suggest;
 
 /// A compressed file may grow to this many bytes whatever it holds …
@@ -44,27 +45,40 @@ pub(crate) fn decompress(file: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Da
 
 /// Reads to the end, but not beyond reason.
 fn expand(file: &str, size: usize, source: impl Read, format: &str, tool: &str) -> Result<Vec<u8>, DataError> {
-    let limit = growth_limit(size);
+    let limit = Limit::of(size, memory::available());
     let mut out = Vec::new();
-    source.take(limit + 1).read_to_end(&mut out).map_err(|error| damaged(file, format, &error))?;
-    if out.len() as u64 > limit {
-        return Err(bomb(file, tool));
+    source.take(limit.bytes.saturating_add(1)).read_to_end(&mut out).map_err(|error| damaged(file, format, &error))?;
+    if out.len() as u64 > limit.bytes {
+        return Err(limit.exceeded(file, tool));
     }
     Ok(out)
 }
 
-/// Bytes that a compressed file of this size may hold.
-fn growth_limit(size: usize) -> u64 {
-    FREE_GROWTH.max((size as u64).saturating_mul(MAX_GROWTH))
+/// What a compressed file may grow to.
+struct Limit {
+    bytes: u64,
+    /// It is the memory that sets it.
+    by_memory: bool,
 }
 
-fn bomb(file: &str, tool: &str) -> DataError {
-    DataError::Gzip {
-        file: file.to_owned(),
-        problem: format!(
-            "expands more than {MAX_GROWTH} times, refused as it may fill the memory; \
-             if it is real data, decompress it with {tool} first"
-        ),
+impl Limit {
+    /// For a file of this size where so much memory is free.
+    fn of(size: usize, free: Option<u64>) -> Limit {
+        let by_size = FREE_GROWTH.max((size as u64).saturating_mul(MAX_GROWTH));
+        match free.map(|free| free / 2).filter(|half| *half < by_size) {
+            Some(half) => Limit { bytes: half, by_memory: true },
+            None => Limit { bytes: by_size, by_memory: false },
+        }
+    }
+
+    fn exceeded(&self, file: &str, tool: &str) -> DataError {
+        let size = self.bytes >> 20;
+        let why = match self.by_memory {
+            true => format!("expands to more than {size} MiB, half of the memory that is free"),
+            false => format!("expands more than {MAX_GROWTH} times, to more than {size} MiB, and may fill the memory"),
+        };
+        let problem = format!("{why}; if it is real data, decompress it with {tool} first");
+        DataError::Gzip { file: file.to_owned(), problem }
     }
 }
 
@@ -96,8 +110,9 @@ pub(crate) fn read_promised(
             possible,
         )));
     }
-    if gzip && body_bytes > growth_limit(bytes.len()) {
-        return Err(Promise::File(bomb(&name(path), "gunzip")));
+    let limit = Limit::of(bytes.len(), memory::available());
+    if gzip && body_bytes > limit.bytes {
+        return Err(Promise::File(limit.exceeded(&name(path), "gunzip")));
     }
     let mut body = Vec::new();
     (&mut source).take(body_bytes).read_to_end(&mut body).map_err(read_error)?;
@@ -216,6 +231,9 @@ pub(crate) fn open_error(path: &Path, source: io::Error) -> DataError {
 
 /// Near names in the folder the file was looked for in.
 fn missing_hint(path: &Path) -> String {
+    if let Ok(target) = fs::read_link(path) {
+        return format!(": it is a link to {}, which is not there; correct the link", target.escaped());
+    }
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -324,6 +342,17 @@ pub(crate) fn announce(file: &File, start: u64, length: u64) {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compressed_file_grows_to_a_stated_size() {
+        let limit = |size, free| Limit::of(size, free).bytes;
+        assert_eq!(limit(1000, None), FREE_GROWTH);
+        assert_eq!(limit(10 << 20, Some(64 << 30)), (10 << 20) * MAX_GROWTH);
+        assert_eq!(limit(10 << 20, Some(1 << 30)), 512 << 20);
+        let said = |free| Limit::of(10 << 20, free).exceeded("t.gz", "gunzip").to_string();
+        assert!(said(None).contains("200 times, to more than 2000 MiB"), "{}", said(None));
+        assert!(said(Some(1 << 30)).contains("more than 512 MiB, half of the memory"), "{}", said(Some(1 << 30)));
+    }
 
     #[test]
     fn what_was_just_written_is_near() {

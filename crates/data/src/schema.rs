@@ -91,8 +91,23 @@ impl fmt::Display for Field {
 
 /// The fields of a row, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Claimed")]
 pub struct Schema {
     pub fields: Vec<Field>,
+}
+
+/// A schema as a file has it, before its sizes are checked.
+#[derive(Deserialize)]
+struct Claimed {
+    fields: Vec<Field>,
+}
+
+impl TryFrom<Claimed> for Schema {
+    type Error = DataError;
+
+    fn try_from(claimed: Claimed) -> Result<Schema, DataError> {
+        Schema::new(claimed.fields)
+    }
 }
 
 impl Schema {
@@ -162,5 +177,10 @@ mod tests {
     fn impossible_schemas_are_refused() {
         assert!(Schema::new(vec![Field::new("a", Kind::U8, &[]), Field::new("a", Kind::U8, &[])]).is_err());
         assert!(Schema::new(vec![Field::new("a", Kind::F32, &[usize::MAX, 2])]).is_err());
+        // nor does a file bring one that was not checked
+        let claim = |size: u64| format!(r#"{{"fields":[{{"name":"a","kind":"f32","shape":[{size},2]}}]}}"#);
+        assert_eq!(serde_json::from_str::<Schema>(&claim(3)).unwrap().fields[0].width(), 6);
+        let message = serde_json::from_str::<Schema>(&claim(u64::MAX)).unwrap_err().to_string();
+        assert!(message.contains("field \"a\": a row of shape"), "{message}");
     }
 }

@@ -213,18 +213,32 @@ fn options_that_name_no_column() {
 
 #[cfg(unix)]
 #[test]
+fn a_link_that_leads_nowhere_is_named_with_its_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("t.csv");
+    std::os::unix::fs::symlink("gone.csv", &link).unwrap();
+    let message = message(&link);
+    assert!(message.contains("it is a link to gone.csv, which is not there"), "{message}");
+    assert!(!message.contains("did you mean"), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
 fn devices_are_not_read() {
     assert!(message(Path::new("/dev/zero")).contains("a device, not a file"));
 }
 
 #[test]
 fn other_formats_are_named_with_the_way_out() {
-    let files: [(&[u8], &str, &str); 5] = [
+    let files: [(&[u8], &str, &str); 8] = [
         (b"SQLite format 3\0\x10\0\x01\x01", "SQLite", "sqlite3"),
         (b"\xfd7zXZ\0\0\x04", "an xz file", "unxz"),
         (b"BZh91AY&SY", "bzip2", "bunzip2"),
         (b"\x80\x04\x95\x10\0\0", "pickle", "to_parquet"),
         (b"{\"id\":892,\"sex\":\"male\"}\n{\"id\":893,\"sex\":\"female\"}\n", "JSON lines", "read_json"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "a JPEG picture", "a folder of pictures for each class"),
+        (b"GIF89a\x01\0\x01\0", "a GIF picture", "PNG or JPEG"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "a WebP picture", "a folder of pictures for each class"),
     ];
     for (bytes, what, next) in files {
         let error = citius_data::Table::from_bytes("t", bytes, &citius_data::ReadOptions::default());

@@ -148,6 +148,24 @@ fn read_pair(directory: &Path) -> Result<(ModelCard, Tensors), TrainError> {
     }
 }
 
+/// Weights and biases of an mlp with layers of these sizes.
+fn mlp_weights(sizes: &[usize]) -> u128 {
+    sizes
+        .windows(2)
+        .fold(0, |sum: u128, pair| sum.saturating_add((pair[0] as u128 + 1).saturating_mul(pair[1] as u128)))
+}
+
+/// Refuses a file that holds another number of weights than its network has.
+fn expect_weights(file: &Path, stored: usize, needed: u128) -> Result<(), TrainError> {
+    match needed == stored as u128 {
+        true => Ok(()),
+        false => {
+            let problem = format!("holds {stored} weights, the network in model.json has {needed}");
+            Err(TrainError::saved(file, problem, AGAIN))
+        }
+    }
+}
+
 /// Numbers that a model is saved with, found by tracing it: nothing of their size is taken.
 pub(crate) fn weights_of(model: &dyn Module, row: RowShape) -> u128 {
     let g = Graph::with_mode(Mode::Eval);
@@ -179,6 +197,8 @@ impl SavedModel {
                 if sizes.len() < 2 || (sizes.first(), sizes.last()) != (ends.first(), ends.last()) {
                     return Err(damaged("the network does not fit the preprocessing"));
                 }
+                // by its numbers alone: tracing takes time and memory for each layer
+                expect_weights(&weights, stored, mlp_weights(sizes))?;
                 Box::new(mlp(sizes, *activation, *dropout))
             }
             Architecture::Network { .. } => {
@@ -190,11 +210,7 @@ impl SavedModel {
             }
         };
         let row = card.settings.row_of(inputs);
-        let needed = weights_of(model.as_ref(), row);
-        if needed != stored as u128 {
-            let problem = format!("holds {stored} weights, the network in model.json has {needed}");
-            return Err(TrainError::saved(&weights, problem, AGAIN));
-        }
+        expect_weights(&weights, stored, weights_of(model.as_ref(), row))?;
         if !tensors.matches(&card.checksum) {
             return Err(TrainError::saved(&weights, "is not the one that model.json describes", AGAIN));
         }
@@ -348,5 +364,18 @@ mod tests {
         write_json(&out.join("model.json"), &card).unwrap();
         let message = SavedModel::load(&out, Options::default()).err().unwrap().to_string();
         assert!(message.contains("element 3 of tensor \"0.bias\" is not a finite number"), "{message}");
+    }
+
+    #[test]
+    fn a_network_of_a_million_layers_is_refused_by_its_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = trained(folder.path(), 1);
+        let mut card = read_card(&out.join("model.json")).unwrap();
+        let Architecture::Mlp { sizes, .. } = &mut card.architecture else { panic!("an mlp") };
+        let last = sizes.len() - 1;
+        sizes.splice(last..last, vec![1; 1_000_000]);
+        write_json(&out.join("model.json"), &card).unwrap();
+        let message = SavedModel::load(&out, Options::default()).err().unwrap().to_string();
+        assert!(message.contains("weights, the network in model.json has 2"), "{message}");
     }
 }

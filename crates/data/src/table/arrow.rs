@@ -69,8 +69,8 @@ pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> R
         let mut rows = 0u64;
         for block in &layout.messages {
             match source.batch_rows(block)? {
-                None => drop(source.decode(&mut decoder, block)?),
-                Some(0) => {}
+                // one without rows is no block, yet as damaged as any other
+                None | Some(0) => drop(source.decode(&mut decoder, block)?),
                 Some(count) => {
                     rows = rows.saturating_add(count);
                     starts.push(u32::try_from(rows).map_err(|_| too_many_rows(name))?);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
 use super::read::too_many_rows;
-use super::rows::{for_each_row, line_of_row, open_quote};
+use super::rows::{for_each_row, line_of_row, open_quote, refuse_long_lines};
 use super::sniff::{Layout, Tally, sniff};
 use super::writing::{Leaning, Writing};
 use super::{
@@ -16,6 +16,7 @@ use crate::suggest;
 
 /// Reads a table from text; `name` is used in messages.
 pub(super) fn parse(name: &str, text: &str, options: &ReadOptions) -> Result<Table, DataError> {
+    refuse_long_lines(name, text)?;
     let plan = Plan::new(name, text, options)?;
     let line = |offset: usize| line_of_row(text, plan.layout.skip + offset);
     let source = Source {
@@ -72,7 +73,7 @@ impl Plan {
         if layout.width > MAX_COLUMNS {
             return Err(DataError::Unsupported {
                 file: name.to_owned(),
-                what: format!("{} cells in a line, not a table", layout.width),
+                what: format!("more than {MAX_COLUMNS} cells in a line, not a table"),
                 next: format!("at most {MAX_COLUMNS} columns are read"),
             });
         }

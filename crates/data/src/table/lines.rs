@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::blocks::TableBlocks;
 use super::delimited::{Kind, Plan, Source, no_rows};
 use super::read::{parallel, refuse_binary, text_of, too_many_rows};
-use super::rows::{Records, line_of_row};
+use super::rows::{LONGEST_RECORD, Records, line_of_row, long_line};
 use super::sniff::Tally;
 use super::watched::Watched;
 use super::{Delimiter, MISSING, ReadOptions, Table};
@@ -25,8 +25,6 @@ pub(super) fn block_bytes(file: u64) -> u64 {
 
 /// So much is looked at to find out what a text is like.
 const HEAD_BYTES: u64 = 4 << 20;
-/// A longer record is a quote that is never closed.
-const LONGEST_RECORD: u64 = 64 << 20;
 /// How much is read at a time while records are looked for.
 const STEP: u64 = 1 << 20;
 
@@ -212,8 +210,12 @@ fn find_blocks(
             }
         }
         at += bytes.len() as u64;
-        if at - record > LONGEST_RECORD {
-            return Err(DataError::OpenQuote { file: name.to_owned(), line: lines_before(file, record) + 1 });
+        if at - record > LONGEST_RECORD as u64 {
+            let line = lines_before(file, record) + 1;
+            return Err(match records.is_quoted() {
+                true => DataError::OpenQuote { file: name.to_owned(), line },
+                false => long_line(name, line),
+            });
         }
     }
     if block < file.len() {

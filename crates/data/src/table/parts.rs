@@ -9,7 +9,7 @@ use std::path::Path;
 use super::blocks::{TableBlocks, open_blocks};
 use super::delimited::{Beside, Kind, Plan, Source};
 use super::read::{parallel, refuse_binary, refuse_other_formats, text_of};
-use super::rows::{Records, line_at, line_of_row};
+use super::rows::{LONGEST_RECORD, Records, line_at, line_of_row, long_line};
 use super::{MISSING, ReadOptions, Table, arrow, find_column, npy, npz, parquet};
 use crate::error::DataError;
 use crate::file;
@@ -20,8 +20,6 @@ use crate::source::{in_file, pick};
 const PART_BYTES: usize = 4 << 20;
 /// So much is looked at to see what a text is like.
 const HEAD_BYTES: usize = 4 << 20;
-/// A longer record is a quote that is never closed.
-const LONGEST_RECORD: usize = 64 << 20;
 /// This path is standard input.
 const STANDARD_INPUT: &str = "-";
 
@@ -321,9 +319,10 @@ impl TextParts {
             }
             let last = self.starts.last().copied().unwrap_or(0);
             if self.buffer.len() - last > LONGEST_RECORD {
-                return Err(DataError::OpenQuote {
-                    file: self.format.name.clone(),
-                    line: self.lines + line_at(&self.buffer[..last]),
+                let (file, line) = (self.format.name.clone(), self.lines + line_at(&self.buffer[..last]));
+                return Err(match self.records.is_quoted() {
+                    true => DataError::OpenQuote { file, line },
+                    false => long_line(&file, line),
                 });
             }
             let more = self.buffer.len() + PART_BYTES;

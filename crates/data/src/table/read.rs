@@ -214,11 +214,19 @@ pub(super) fn too_many_rows(file: &str) -> DataError {
     }
 }
 
+const PICTURES: &str = "pictures come as a folder that holds a folder of pictures for each class: name that folder";
 const PICKLE: &str = "save the table as CSV or Parquet, with pandas' to_csv or to_parquet";
 
 /// Kinds of files people have, told by their first bytes.
 pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataError> {
-    let known: [(&[u8], &str, &str); 14] = [
+    let known: [(&[u8], &str, &str); 21] = [
+        (b"\xff\xd8\xff", "a JPEG picture", PICTURES),
+        (b"\x89PNG", "a PNG picture", PICTURES),
+        (b"GIF87a", "a GIF picture", "convert it to PNG or JPEG"),
+        (b"GIF89a", "a GIF picture", "convert it to PNG or JPEG"),
+        (b"II*\0", "a TIFF picture", "convert it to PNG or JPEG"),
+        (b"MM\0*", "a TIFF picture", "convert it to PNG or JPEG"),
+        (b"%PDF", "a PDF document", "save the table as CSV"),
         (b"FEA1", "a file of the first version of Feather", "save it as Parquet, or as Feather version 2"),
         (b"PARE", "an encrypted Parquet file", "save it without encryption"),
         (b"\xd0\xcf\x11\xe0", "an old Excel file", "save the table as CSV"),
@@ -234,7 +242,9 @@ pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataE
         (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
         (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
     ];
-    match known.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+    let webp = (&b"RIFF"[..], "a WebP picture", PICTURES);
+    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    match known.iter().find(|(magic, ..)| bytes.starts_with(magic)).or(is_webp.then_some(&webp)) {
         None => Ok(()),
         Some((_, what, next)) => {
             Err(DataError::Unsupported { file: name.to_owned(), what: (*what).to_owned(), next: (*next).to_owned() })

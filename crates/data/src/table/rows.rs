@@ -3,7 +3,14 @@
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use super::Delimiter;
+use super::{Delimiter, MAX_COLUMNS};
+use crate::error::DataError;
+
+/// Longer records and lines are refused: a quote that is never closed, or no table.
+pub(super) const LONGEST_RECORD: usize = 64 << 20;
+/// A row is handed on with at most so many cells, one more than a table has columns: what is too wide is seen, and memory is
+/// bounded.
+const MOST_CELLS: usize = MAX_COLUMNS + 1;
 
 /// Calls `visit(byte offset of the row, its cells)` for each row that is not blank, until it breaks.
 pub(super) fn for_each_row<B>(
@@ -58,7 +65,8 @@ fn quoted_rows<B>(text: &str, delimiter: u8, mut visit: impl FnMut(usize, &[&str
         let Ok(true) = reader.read_byte_record(&mut record) else {
             return None;
         };
-        let cells: Vec<&str> = record.iter().map(|cell| trim(std::str::from_utf8(cell).unwrap_or_default())).collect();
+        let cell = |cell| trim(std::str::from_utf8(cell).unwrap_or_default());
+        let cells: Vec<&str> = record.iter().take(MOST_CELLS).map(cell).collect();
         if cells == [""] {
             continue;
         }
@@ -84,7 +92,7 @@ fn blank_rows<B>(text: &str, mut visit: impl FnMut(usize, &[&str]) -> ControlFlo
     for line in text.split_inclusive(['\n', '\r']) {
         cells.clear();
         let mut rest = line.trim();
-        while !rest.is_empty() {
+        while !rest.is_empty() && cells.len() < MOST_CELLS {
             let (cell, after) = match rest.strip_prefix('"').and_then(|r| r.split_once('"')) {
                 Some(quoted) => quoted,
                 None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
@@ -100,6 +108,33 @@ fn blank_rows<B>(text: &str, mut visit: impl FnMut(usize, &[&str]) -> ControlFlo
         offset += line.len();
     }
     None
+}
+
+/// Refuses a text with a line that is too long. It looks at few bytes of a text whose lines are short.
+pub(super) fn refuse_long_lines(file: &str, text: &str) -> Result<(), DataError> {
+    let bytes = text.as_bytes();
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    // a line that is too long covers at least one of the pieces that are half as long
+    let piece = LONGEST_RECORD / 2;
+    for (at, part) in (0..).step_by(piece).zip(bytes.chunks_exact(piece)) {
+        if !part.iter().any(is_end) {
+            let start = bytes[..at].iter().rposition(|byte| is_end(byte)).map_or(0, |end| end + 1);
+            let length = bytes[start..].iter().position(|byte| is_end(byte)).unwrap_or(bytes.len() - start);
+            if length > LONGEST_RECORD {
+                return Err(long_line(file, line_at(&bytes[..start])));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A line that no table has.
+pub(super) fn long_line(file: &str, line: usize) -> DataError {
+    DataError::Unsupported {
+        file: file.to_owned(),
+        what: format!("line {line} is longer than {} MiB, not a row of a table", LONGEST_RECORD >> 20),
+        next: "end each row with a line break".to_owned(),
+    }
 }
 
 /// Where a quote opens that nothing closes; the text begins with a row.
@@ -150,6 +185,11 @@ impl Records {
         self.state == State::RecordStart
     }
 
+    /// Within a quoted cell.
+    pub(super) fn is_quoted(&self) -> bool {
+        self.state == State::Quoted
+    }
+
     pub(super) fn step(&mut self, byte: u8) {
         self.state = match (self.state, byte) {
             (State::Quoted, b'"') => State::Quote,
@@ -197,5 +237,24 @@ mod tests {
     fn lines_end_in_three_ways() {
         assert_eq!(line_at(b"a\nb\r\nc\rd"), 4);
         assert_eq!(rows("a\rb\r", Delimiter::Comma)[1].0, 2);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_by_its_number() {
+        for (before, number) in [("", 1), ("a,b\n1,2\n", 3)] {
+            let text = |length: usize| format!("{before}{}\n3,4\n", "x".repeat(length));
+            assert!(refuse_long_lines("t.csv", &text(LONGEST_RECORD)).is_ok());
+            let message = refuse_long_lines("t.csv", &text(LONGEST_RECORD + 1)).unwrap_err().to_string();
+            assert!(message.contains(&format!("line {number} is longer than 64 MiB")), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_row_has_at_most_one_cell_more_than_a_table_has_columns() {
+        for (delimiter, cell) in [(Delimiter::Comma, "1,"), (Delimiter::Spaces, "1 ")] {
+            let text = cell.repeat(MAX_COLUMNS + 9) + "1\n2\n";
+            let widths: Vec<usize> = rows(&text, delimiter).iter().map(|(_, cells)| cells.len()).collect();
+            assert_eq!(widths, [MAX_COLUMNS + 1, 1]);
+        }
     }
 }

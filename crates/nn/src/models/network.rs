@@ -33,8 +33,8 @@ impl RowShape {
     pub fn elements(self) -> usize {
         match self {
             RowShape::Flat { width } => width,
-            RowShape::Picture { channels, height, width } => channels * height * width,
-            RowShape::Series { length, features } => length * features,
+            RowShape::Picture { channels, height, width } => channels.saturating_mul(height).saturating_mul(width),
+            RowShape::Series { length, features } => length.saturating_mul(features),
             RowShape::Tokens { length } => length,
         }
     }

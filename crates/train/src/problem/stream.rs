@@ -77,9 +77,10 @@ impl Problem {
         let count_of = stream.blocks().len().saturating_sub(1);
         let rows = stream.blocks().last().copied().unwrap_or(0);
         if count_of < 3 {
+            let blocks = if count_of == 1 { "1 block" } else { &format!("{count_of} blocks") };
             return Err(TrainError::Setting(format!(
-                "{}: is read in {count_of} blocks, too few to keep some for judging; give it more --memory, or pack it with \
-                 `citius data pack`",
+                "{}: is read in {blocks}, too few to keep some for validation and test; give it more --memory, so that it is \
+                 read as a whole",
                 stream.name()
             )));
         }
