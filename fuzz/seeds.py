@@ -43,6 +43,23 @@ for name, text in TABLES.items():
 write("delimited", "options", bytes([1, 0, 1, 1]), bytes([2, 3, 1, 3, 2, 3, 1]), TABLES["plain"])
 write("delimited", "components", READ, bytes([0, 0, 1, 1, 1, 2, 2]), TABLES["many"])
 
+ROWS = {
+    "plain": '{"a": 1, "b": "x", "c": 0.5}\n{"a": 2, "b": "y", "c": null}\n{"a": 3, "b": "x", "c": -1e3}\n',
+    "nested": '\ufeff{"a": {"b": [1, 2], "c": {}}, "d": true}\r\n\r\n{"d": false, "a": {"b": [3]}}',
+    "escaped": '{"a\\u00e4": "x \\"y\\"\\n", "b": 9007199254740993}\n{"b": 1, "": "?"}\n',
+    "late": '{"n": 1}\n' * 30 + '{"n": 2, "m": "z"}\n',
+}
+for name, text in ROWS.items():
+    write("json_lines", name, READ, PREPARE, bytes([8]), text)
+
+# encoding, settings, size of blocks
+for at, (name, encoding) in enumerate(
+    [("latin", "latin-1"), ("wide", "utf-16-le"), ("wide_big", "utf-16-be"), ("japanese", "shift_jis"), ("chinese", "gb18030")]
+):
+    words = "größe,ort\n1,Köln\n2,Ulm\n" if name in ("latin", "wide", "wide_big") else "数,名\n1,東京\n2,大阪\n"
+    write("encoding", name, bytes([at]), READ, bytes([8]), words.encode(encoding))
+write("encoding", "mark", bytes([0]), READ, bytes([8]), "\ufeffa,b\n1,2\n".encode("utf-16-le"))
+
 def npy(array, version=None):
     out = io.BytesIO()
     np.lib.format.write_array(out, np.asarray(array), version=version)

@@ -64,6 +64,7 @@ impl<'a> Draw<'a> {
             text: list(2),
             expect_text: list(4),
             expect_written: Default::default(),
+            encoding: None,
             expect_columns: list(6),
             for_model: header >= 128,
             missing: self.pick(&[vec![], names(&["x"]), names(&["-999", "inf"])]),

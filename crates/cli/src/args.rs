@@ -16,7 +16,7 @@ use crate::screen::{Sink, line};
 
 #[derive(Args)]
 pub struct WishArgs {
-    /// A table (.csv, .tsv, .txt, .npy, .npz, .parquet, .arrow …, also .gz and .zst; several as 'part-*.csv'), a packed
+    /// A table (.csv, .tsv, .txt, .jsonl, .npy, .npz, .parquet, .arrow …, also .gz and .zst; several as 'part-*.csv'), a packed
     /// file (.citius), a folder of pictures per class, a directory of MNIST's or CIFAR's files, or a text; without it,
     /// digits drawn by citius itself
     pub source: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use citius_data::OnError;
+use citius_data::{OnError, TextEncoding};
 use citius_train::{EvalOptions, Evaluation, SavedModel};
 use clap::Args;
 use serde_json::json;
@@ -29,6 +29,9 @@ pub struct EvalArgs {
     /// Tokens that stand for a missing cell, besides those of the training
     #[arg(long, value_name = "TOKEN,…", value_parser = list, allow_hyphen_values = true)]
     missing: Option<Vec<List>>,
+    /// Encoding of a table that is text, such as latin-1 or utf-16 [default: utf-8]
+    #[arg(long)]
+    encoding: Option<TextEncoding>,
     /// Print the metrics as one JSON object
     #[arg(long)]
     json: bool,
@@ -47,6 +50,7 @@ pub fn run(args: &EvalArgs) -> Result<Done, Failure> {
     let options = EvalOptions {
         on_error: args.on_error,
         missing: args.missing.as_ref().map(|lists| lists.concat()).unwrap_or_default(),
+        encoding: args.encoding,
         positive: args.positive.clone(),
     };
     let Evaluation { metrics, rows, classes, notes } = model.evaluate_with(&args.file, &options)?;

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use citius_data::source::Vocabulary;
-use citius_data::{Escaped, OnError, WholeFile, bounded};
+use citius_data::{Escaped, OnError, TextEncoding, WholeFile, bounded};
 use citius_train::{PredictOptions, Sampling, SavedModel, TrainError, count};
 use clap::Args;
 
@@ -40,6 +40,9 @@ pub struct PredictArgs {
     /// Tokens that stand for a missing cell, besides those of the training
     #[arg(long, value_name = "TOKEN,…", value_parser = list, allow_hyphen_values = true)]
     missing: Option<Vec<List>>,
+    /// Encoding of a table that is text, such as latin-1 or utf-16 [default: utf-8]
+    #[arg(long)]
+    encoding: Option<TextEncoding>,
     /// Write a JSON object per prediction and line, not a CSV
     #[arg(long)]
     json: bool,
@@ -91,6 +94,7 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
         every_window: args.every_window,
         keep: listed(&args.keep),
         missing: listed(&args.missing),
+        encoding: args.encoding,
     };
     let format = if args.json { AnswerFormat::JsonLines } else { AnswerFormat::Csv };
     let classes = model.card.input.labels().to_vec();

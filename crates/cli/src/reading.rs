@@ -1,5 +1,6 @@
 //! Flags of every command that reads a source: what it is, and how a table's text becomes cells.
 
+use citius_data::TextEncoding;
 use citius_train::{SourceKind, Wishes};
 use clap::Args;
 
@@ -23,6 +24,9 @@ pub struct ReadingArgs {
     /// comma, semicolon, tab, pipe or spaces [default: found out]
     #[arg(long)]
     pub delimiter: Option<String>,
+    /// Encoding of a file of text, such as latin-1, windows-1251, utf-16 or shift_jis [default: utf-8]
+    #[arg(long)]
+    pub encoding: Option<TextEncoding>,
 }
 
 impl ReadingArgs {
@@ -34,6 +38,7 @@ impl ReadingArgs {
             text: self.text(),
             header: self.header,
             delimiter: self.delimiter.clone(),
+            encoding: self.encoding,
             ..Wishes::default()
         }
     }

@@ -22,6 +22,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("only", "only = [\"0\"]"),
     ("header", "header = false"),
     ("delimiter", "delimiter = \"tab\""),
+    ("encoding", "encoding = \"utf-16\""),
     ("prepare", "prepare = { scale = \"min-max\" }"),
     ("kind", "kind = \"series\""),
     ("window", "window = 5"),

@@ -28,7 +28,7 @@ pub enum DataError {
     Empty { file: String, what: String, next: String },
 
     /// Bytes that are not text where text was expected.
-    #[error("{}: line {line} is not UTF-8 text; save the file as UTF-8 and try again", file.escaped())]
+    #[error("{}: line {line} is not UTF-8 text; name its encoding, such as --encoding windows-1252, or save it as UTF-8", file.escaped())]
     NotUtf8 { file: String, line: usize },
 
     /// A file of a kind that is known but not read.

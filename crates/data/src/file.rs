@@ -250,7 +250,7 @@ fn first_table_in(dir: &Path) -> Option<String> {
     names.sort();
     names.into_iter().find(|name| {
         let name = uncompressed_name(name);
-        [".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".arrow", ".feather"]
+        [".csv", ".tsv", ".txt", ".data", ".jsonl", ".npy", ".npz", ".parquet", ".arrow", ".feather"]
             .iter()
             .any(|ext| name.ends_with(ext))
     })

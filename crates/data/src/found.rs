@@ -24,8 +24,9 @@ pub enum Found {
 }
 
 /// Names of tables end so, before `.gz` and `.zst`.
-const TABLES: [&str; 13] =
-    ["csv", "tsv", "txt", "data", "npy", "npz", "parquet", "arrow", "feather", "ipc", "tab", "dat", "test"];
+const TABLES: [&str; 15] = [
+    "csv", "tsv", "txt", "data", "jsonl", "ndjson", "npy", "npz", "parquet", "arrow", "feather", "ipc", "tab", "dat", "test",
+];
 
 impl Found {
     /// Looks at a path or pattern.

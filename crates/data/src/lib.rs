@@ -8,7 +8,7 @@
 //!      └─ picture::PictureSource ── batches
 //! ```
 //!
-//! [`Table::read`] reads delimited text, Parquet, Arrow, NPY and NPZ, [`Preparation::fit`] learns from the training rows
+//! [`Table::read`] reads delimited text, JSON lines, Parquet, Arrow, NPY and NPZ, [`Preparation::fit`] learns from the training rows
 //! how a table becomes numbers, [`Preparation::encode`] makes the [`Dataset`] a trainer gathers
 //! from, and [`Order`] says which row comes when. Every failure is a [`DataError`] that names the
 //! file, the line and what to do; no input makes this crate panic.
@@ -18,6 +18,7 @@ pub mod checksum;
 pub mod cifar;
 pub mod dataset;
 pub mod digits;
+mod encoding;
 pub mod error;
 mod escape;
 mod file;
@@ -42,6 +43,7 @@ pub mod whole;
 pub use checksum::Checksum;
 pub use cifar::{Cifar, read_cifar};
 pub use dataset::{Dataset, Features, Target};
+pub use encoding::TextEncoding;
 pub use error::DataError;
 pub use escape::{Escaped, escaped_lines, is_hidden, shell_word};
 pub use found::Found;

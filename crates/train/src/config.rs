@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use citius_data::picture::{Mix, Transform};
-use citius_data::{Escaped, OnError, PrepareOptions};
+use citius_data::{Escaped, OnError, PrepareOptions, TextEncoding};
 use citius_nn::{
     Activation, ByName, Head, HiddenLayer, LayerMode, Loss, Network, OptimizerConfig, Reduction, ScheduleConfig,
     WeightInit, name_or_table,
@@ -115,6 +115,8 @@ wishes! {
     /// Whether the first line holds names.
     header: bool => "tables",
     delimiter: String => "tables",
+    /// The encoding of a text that is not UTF-8: `latin-1`, `utf-16`, `shift_jis`.
+    encoding: TextEncoding => "tables and texts",
     /// How columns become inputs.
     prepare: PrepareOptions => "tables, series and pictures",
     /// What the source is, where it cannot be told: table, pictures, series or text.

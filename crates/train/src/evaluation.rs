@@ -1,6 +1,6 @@
 //! How good a model is, class by class: confusion matrix, precision, recall and F1 (a classification report).
 
-use citius_data::{OnError, Target};
+use citius_data::{OnError, Target, TextEncoding};
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::likeliest;
@@ -13,6 +13,8 @@ pub struct EvalOptions {
     pub on_error: OnError,
     /// Further tokens for a missing cell of a table.
     pub missing: Vec<String>,
+    /// The encoding of a table that is text, where it is not UTF-8.
+    pub encoding: Option<TextEncoding>,
     /// Of two classes, the one whose precision, recall and F1 are reported; open: the second.
     pub positive: Option<String>,
 }

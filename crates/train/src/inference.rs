@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use citius_data::prepare::RowRemarks;
 use citius_data::table::{PartOptions, TableParts};
 use citius_data::{
-    Dataset, Escaped, Features, Found, Preparation, Target, Task, image_dataset, mnist_dir, read_images,
+    Dataset, Escaped, Features, Found, Preparation, ReadOptions, Target, Task, TextEncoding, image_dataset, mnist_dir,
+    read_images,
 };
 
 use crate::evaluation::{EvalOptions, Evaluation};
@@ -85,6 +86,9 @@ impl SavedModel {
         if !table && !options.missing.is_empty() {
             return wrong("--missing is for a model of a table");
         }
+        if !table && options.encoding.is_some() {
+            return wrong("--encoding is for a model of a table");
+        }
         Ok(())
     }
 
@@ -128,7 +132,7 @@ impl SavedModel {
                 PartOptions {
                     keep: options.keep.clone(),
                     on_error: options.on_error,
-                    ..part_options(preparation, &options.missing, false)
+                    ..part_options(preparation, &options.missing, options.encoding, false)
                 },
             )?;
             let names = parts.kept().to_vec();
@@ -167,6 +171,9 @@ impl SavedModel {
     pub fn evaluate_with(&mut self, file: &Path, options: &EvalOptions) -> Result<Evaluation, TrainError> {
         if !options.missing.is_empty() && !matches!(self.card.input, Input::Table { .. }) {
             return Err(TrainError::Setting("--missing is for a model of a table; leave it out".to_owned()));
+        }
+        if options.encoding.is_some() && !matches!(self.card.input, Input::Table { .. }) {
+            return Err(TrainError::Setting("--encoding is for a model of a table; leave it out".to_owned()));
         }
         let input = self.card.input.clone();
         let (outputs, target, notes) = match &input {
@@ -216,7 +223,7 @@ impl SavedModel {
         let (mut outputs, mut target, mut unlabelled) = (Vec::new(), None::<Target>, 0);
         for path in &files_of(&[file.to_owned()])? {
             let part_options =
-                PartOptions { on_error: options.on_error, ..part_options(preparation, &options.missing, true) };
+                PartOptions { on_error: options.on_error, ..part_options(preparation, &options.missing, options.encoding, true) };
             let mut parts = TableParts::open(path, part_options)?;
             loop {
                 let encoded = parts.next(|part| preparation.encode_part(part, options.on_error, true))?;
@@ -333,8 +340,13 @@ fn files_of(sources: &[PathBuf]) -> Result<Vec<PathBuf>, TrainError> {
     Ok(files)
 }
 
-fn part_options(preparation: &Preparation, missing: &[String], needs_target: bool) -> PartOptions {
-    let mut read = preparation.read_options();
+fn part_options(
+    preparation: &Preparation,
+    missing: &[String],
+    encoding: Option<TextEncoding>,
+    needs_target: bool,
+) -> PartOptions {
+    let mut read = ReadOptions { encoding, ..preparation.read_options() };
     read.missing.extend_from_slice(missing);
     preparation.part_options(read, needs_target)
 }

@@ -1,6 +1,6 @@
 //! Answers of a model, and what each of them is about.
 
-use citius_data::OnError;
+use citius_data::{OnError, TextEncoding};
 
 /// How to answer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -11,6 +11,8 @@ pub struct PredictOptions {
     pub keep: Vec<String>,
     /// Further tokens for a missing cell of a table.
     pub missing: Vec<String>,
+    /// The encoding of a table that is text, where it is not UTF-8.
+    pub encoding: Option<TextEncoding>,
     /// Of a series: go on behind every window, not behind the last row alone.
     pub every_window: bool,
 }

@@ -5,8 +5,10 @@ mod checkpoint;
 mod cifar;
 mod csv_blocks;
 mod delimited;
+mod encoding;
 mod exif;
 mod idx;
+mod json_lines;
 mod model;
 mod npy;
 mod npz;
@@ -53,8 +55,10 @@ targets! {
     cifar: 500,
     csv_blocks: 1500,
     delimited: 4000,
+    encoding: 1000,
     exif: 4000,
     idx: 1000,
+    json_lines: 2000,
     model: 300,
     npy: 4000,
     npz: 4000,

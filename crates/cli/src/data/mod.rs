@@ -50,7 +50,7 @@ pub fn run(args: &DataArgs) -> Result<Done, Failure> {
 /// What is read, and how.
 #[derive(Args)]
 struct SourceArgs {
-    /// A table (.csv, .tsv, .txt, .npy, .npz, .parquet, .arrow …, also .gz and .zst; several as 'part-*.csv'), a packed
+    /// A table (.csv, .tsv, .txt, .jsonl, .npy, .npz, .parquet, .arrow …, also .gz and .zst; several as 'part-*.csv'), a packed
     /// file (.citius), a folder of pictures per class, a directory of MNIST's or CIFAR's files, or a text
     source: PathBuf,
     #[command(flatten)]
@@ -90,7 +90,8 @@ impl SourceArgs {
         let header = reading.header.map_or(String::new(), |header| format!(" --header {header}"));
         let delimiter =
             reading.delimiter.as_ref().map_or(String::new(), |name| format!(" --delimiter {}", shell_word(name)));
-        flag("missing", reading.missing()) + &flag("text", reading.text()) + &header + &delimiter
+        let encoding = reading.encoding.map_or(String::new(), |encoding| format!(" --encoding {encoding}"));
+        flag("missing", reading.missing()) + &flag("text", reading.text()) + &header + &delimiter + &encoding
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::stored::check;
 use super::vocabulary::{Unit, Vocabulary};
 use super::{Rows, Source};
+use crate::encoding::{self, TextEncoding};
 use crate::error::DataError;
 use crate::file;
 use crate::rng::{SplitMix64, mix};
@@ -56,14 +57,27 @@ pub struct TextWindows {
 impl Text {
     /// Reads a text, also as `.gz`. Characters that occur are numbered in their order; bytes are their own numbers.
     pub fn open(path: impl AsRef<Path>, unit: Unit) -> Result<Text, DataError> {
-        let path = path.as_ref();
-        Text::from_bytes(&file::name(path), file::read(path)?, unit)
+        Text::open_encoded(path, unit, None)
     }
 
-    /// As [`Text::open`], with the numbers of another text, that a model was trained on.
-    pub fn open_with(path: impl AsRef<Path>, vocabulary: &Vocabulary) -> Result<Text, DataError> {
+    /// As [`Text::open`], for a text in an encoding of its own.
+    pub fn open_encoded(
+        path: impl AsRef<Path>,
+        unit: Unit,
+        encoding: Option<TextEncoding>,
+    ) -> Result<Text, DataError> {
         let path = path.as_ref();
-        Text::numbered(&file::name(path), file::read(path)?, vocabulary.clone())
+        Text::from_bytes(&file::name(path), read_utf8(path, encoding)?, unit)
+    }
+
+    /// As [`Text::open_encoded`], with the numbers of another text, that a model was trained on.
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        vocabulary: &Vocabulary,
+        encoding: Option<TextEncoding>,
+    ) -> Result<Text, DataError> {
+        let path = path.as_ref();
+        Text::numbered(&file::name(path), read_utf8(path, encoding)?, vocabulary.clone())
     }
 
     /// As [`Text::open`], from bytes already in memory; `name` is used in messages.
@@ -291,6 +305,15 @@ impl Source for TextWindows {
     }
 }
 
+/// The bytes of a text, those of another encoding as UTF-8.
+fn read_utf8(path: &Path, encoding: Option<TextEncoding>) -> Result<Vec<u8>, DataError> {
+    let bytes = file::read(path)?;
+    match TextEncoding::of_file(&bytes, encoding) {
+        None => Ok(bytes),
+        Some(_) => Ok(encoding::text_of(&file::name(path), &bytes, encoding, <[u8]>::len)?.into_owned().into_bytes()),
+    }
+}
+
 /// The bytes as text without a byte order mark.
 pub(crate) fn characters<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
     let text = std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
@@ -389,7 +412,7 @@ mod tests {
         assert_eq!(again, *vocabulary);
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("t"), "a\nax").unwrap();
-        let error = Text::open_with(dir.path().join("t"), vocabulary).unwrap_err().to_string();
+        let error = Text::open_with(dir.path().join("t"), vocabulary, None).unwrap_err().to_string();
         assert!(error.contains("line 2: the character 'x'"), "{error}");
     }
 

@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, Schema};
 use super::blocks::{Numbers, TableBlocks, batch_numbers};
 use super::cell::MissingTokens;
 use super::columnar::{FieldKind, Fields, Part};
-use super::read::{finish, guarded, parallel, too_many_rows};
+use super::read::{finish, guarded, parallel, refuse_text_options, too_many_rows};
 use super::watched::Watched;
 use super::{MISSING, ReadOptions, Table};
 use crate::error::DataError;
@@ -28,6 +28,7 @@ pub(super) const STREAM_MAGIC: &[u8] = &[0xff; 4];
 
 /// A whole file or stream.
 pub(super) fn read(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Table, DataError> {
+    refuse_text_options(name, "Arrow", options)?;
     let source = Source { name, bytes: Bytes::Memory(bytes) };
     let (part, fields) = guarded(name, "Arrow", || {
         let layout = match bytes.starts_with(MAGIC) {
@@ -60,6 +61,7 @@ pub(super) fn read(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Ta
 
 /// A file in blocks, its record batches.
 pub(super) fn open_blocks(name: &str, file: Watched, options: &ReadOptions) -> Result<ArrowBlocks, DataError> {
+    refuse_text_options(name, "Arrow", options)?;
     let source = Source { name, bytes: Bytes::File(&file) };
     let (decoder, fields, batches, starts) = guarded(name, "Arrow", || {
         let layout = source.footer()?;

@@ -1,11 +1,11 @@
-//! Delimited text to columns, in one pass over the text unless a late cell changes a column's kind.
+//! Rows of text to columns: delimited text and JSON lines, in one pass over the text unless a late cell changes a column's kind.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::cell::{Cell, MissingTokens};
 use super::read::too_many_rows;
-use super::rows::{for_each_row, line_of_row, open_quote, refuse_long_lines};
+use super::rows::{RowFormat, line_of_row, open_quote, refuse_long_lines};
 use super::sniff::{Layout, Tally, sniff};
 use super::writing::{Leaning, Writing};
 use super::{
@@ -70,6 +70,7 @@ impl Plan {
             what: "is empty".to_owned(),
             next: "a table needs at least one row".to_owned(),
         })?;
+        refuse_unused(name, text, &layout, options)?;
         if layout.width > MAX_COLUMNS {
             return Err(DataError::Unsupported {
                 file: name.to_owned(),
@@ -101,7 +102,7 @@ impl Plan {
             return skip;
         }
         let mut rows = 0;
-        let second = for_each_row(&text[skip..], self.layout.delimiter, |offset, _| {
+        let second = self.layout.format.for_each_row(&text[skip..], |offset, _| {
             rows += 1;
             if rows == 2 { ControlFlow::Break(skip + offset) } else { ControlFlow::Continue(()) }
         });
@@ -113,7 +114,7 @@ impl Plan {
 
     /// What their cells make of columns that may be either numbers or text.
     pub(super) fn settle(&self, kinds: &mut [Kind], tallies: &[Tally]) {
-        let delimiter = self.layout.delimiter;
+        let delimiter = self.layout.format.delimiter();
         let leans = Leaning::of(tallies.iter().map(|tally| tally.ways));
         for ((kind, tally), expected) in kinds.iter_mut().zip(tallies).zip(&self.expected) {
             if !matches!(kind, Kind::ForcedText | Kind::Skipped) {
@@ -140,11 +141,37 @@ impl Plan {
         }
     }
 
+    /// The columns have names of their own.
+    pub(super) fn has_names(&self) -> bool {
+        self.layout.header || self.layout.format.names().is_some()
+    }
+
     /// The names of the columns that are read.
     pub(super) fn columns(&self) -> Vec<String> {
         let read = self.names.iter().zip(&self.kinds).filter(|(_, kind)| **kind != Kind::Skipped);
         read.map(|(name, _)| name.clone()).collect()
     }
+}
+
+/// Settings of delimited text that JSON lines have no use for, and texts that are JSON but not lines of it.
+fn refuse_unused(name: &str, text: &str, layout: &Layout, options: &ReadOptions) -> Result<(), DataError> {
+    let Some(names) = layout.format.names() else { return Ok(()) };
+    let refused = |what: &str, next: &str| {
+        Err(DataError::Unsupported { file: name.to_owned(), what: what.to_owned(), next: next.to_owned() })
+    };
+    if options.header.is_some() {
+        return refused("JSON lines have no header: each line names its cells", "leave --header out");
+    }
+    // an object that goes on in the next line
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    if names.is_empty() && lines.next().is_some_and(|first| first == "{" || first.ends_with([',', '{', '['])) {
+        let next = "write one object per line, as pandas' to_json(FILE, orient=\"records\", lines=True) does";
+        return refused("is one JSON document over many lines, not JSON lines", next);
+    }
+    if names.is_empty() && lines.next().is_none() && text.trim().trim_matches(['{', '}']).trim().is_empty() {
+        return refused("has no keys", "write one object per line, such as {\"a\": 1, \"b\": \"x\"}");
+    }
+    Ok(())
 }
 
 fn kinds(file: &str, plan: &Plan, options: &ReadOptions) -> Result<Vec<Kind>, DataError> {
@@ -184,9 +211,9 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// Column names: the first row's, made unique, or the indices.
     fn names(&self) -> Result<Vec<String>, DataError> {
-        let mut names: Vec<String> = Vec::new();
+        let mut names: Vec<String> = self.plan.layout.format.names().unwrap_or_default().to_vec();
         if self.header {
-            let found = for_each_row(self.body, self.plan.layout.delimiter, |offset, cells| {
+            let found = self.plan.layout.format.for_each_row(self.body, |offset, cells| {
                 names = cells.iter().map(|cell| (*cell).to_owned()).collect();
                 ControlFlow::Break((cells.len() != self.plan.layout.width).then_some(offset))
             });
@@ -223,7 +250,7 @@ impl Source<'_> {
             .filter(|(_, (column, _))| column.kind != Kind::Skipped)
             .map(|(index, (column, name))| self.finish(index, name.clone(), column))
             .collect::<Result<_, _>>()?;
-        Ok(Table { name: self.name.to_owned(), columns, rows, header: self.plan.layout.header, reading })
+        Ok(Table { name: self.name.to_owned(), columns, rows, header: self.plan.has_names(), reading })
     }
 
     /// Reads all rows as columns of these kinds.
@@ -237,7 +264,7 @@ impl Source<'_> {
         let mut row = 0;
         let mut last = 0;
         let mut at_header = self.header;
-        let problem = for_each_row(self.body, self.plan.layout.delimiter, |offset, cells| {
+        let problem = self.plan.layout.format.for_each_row(self.body, |offset, cells| {
             last = offset;
             let ragged = cells.len() != columns.len();
             if ragged {
@@ -292,7 +319,7 @@ impl Source<'_> {
 
     /// A quote that nothing closes swallows the rest of the file, from the last row on.
     fn open_quote(&self, last: usize) -> Option<DataError> {
-        let opened = open_quote(&self.body[last..], self.plan.layout.delimiter)?;
+        let opened = open_quote(&self.body[last..], &self.plan.layout.format)?;
         Some(DataError::OpenQuote { file: self.name.to_owned(), line: (self.line)(last + opened) })
     }
 
@@ -356,14 +383,21 @@ impl Source<'_> {
 
     fn ragged(&self, offset: usize, found: usize, open_quote: bool) -> DataError {
         let line = (self.line)(offset);
+        let skip = if self.plan.for_model { "; pass over such rows with --on-error skip" } else { "" };
+        if let RowFormat::JsonLines(keys) = &self.plan.layout.format {
+            let text = self.body[offset..].trim_start().lines().next().unwrap_or_default();
+            let (why, next) = keys.problem_of(text.trim());
+            let (file, what) = (self.name.to_owned(), format!("line {line} {why}"));
+            return DataError::Unsupported { file, what, next: format!("{next}{skip}") };
+        }
         let hint = if open_quote {
             "; a quote that opens here may not be closed where it should be".to_owned()
         } else if line == 1 {
             "; if the first line is a title, remove it".to_owned()
         } else {
-            format!("; cells were separated by {}, a cell that holds one needs quotes", self.plan.layout.delimiter)
+            let delimiter = self.plan.layout.format.delimiter();
+            format!("; cells were separated by {delimiter}, a cell that holds one needs quotes")
         };
-        let skip = if self.plan.for_model { "; pass over such rows with --on-error skip" } else { "" };
         let (file, hint) = (self.name.to_owned(), format!("{hint}{skip}"));
         DataError::Ragged { file, line, expected: self.plan.layout.width, found, hint }
     }

@@ -1,15 +1,17 @@
 //! Delimited text in blocks. Opening it reads it once: where records end, how many there are, and what each column
 //! holds over the whole file, so that a column is of one kind in every block.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::blocks::TableBlocks;
 use super::delimited::{Kind, Plan, Source, no_rows};
 use super::read::{parallel, refuse_binary, text_of, too_many_rows};
-use super::rows::{LONGEST_RECORD, Records, line_of_row, long_line};
+use super::rows::{LONGEST_RECORD, Records, RowFormat, line_at, line_of_row, long_line};
 use super::sniff::Tally;
 use super::watched::Watched;
-use super::{Delimiter, MISSING, ReadOptions, Table};
+use super::{MISSING, ReadOptions, Table};
+use crate::encoding::TextEncoding;
 use crate::error::DataError;
 
 /// A block goes to the end of the record in which it reaches this size, or less in a small file: some of many blocks
@@ -38,13 +40,25 @@ pub(super) fn open_blocks(
     let head = file.read(0, file.len().min(HEAD_BYTES) as usize)?;
     let whole = head.len() as u64 == file.len();
     let end = head.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).filter(|_| !whole);
-    let text = text_of(name, &head[..end.map_or(head.len(), |end| end + 1)])?;
+    let encoding = TextEncoding::of_file(&head, options.encoding);
+    if encoding.is_some_and(|encoding| !encoding.has_lines()) {
+        return Err(DataError::Unsupported {
+            file: name.to_owned(),
+            what: "its encoding cannot be read in blocks".to_owned(),
+            next: "save it as UTF-8, or give it more --memory".to_owned(),
+        });
+    }
+    let text = &*text_of(name, &head[..end.map_or(head.len(), |end| end + 1)], encoding)?;
     let plan = Plan::new(name, text, options)?;
-    let mark = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    let start = (mark + plan.rows_begin(text)) as u64;
+    let begin = plan.rows_begin(text);
+    let start = match encoding {
+        None => begin + if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 },
+        Some(_) => behind_lines(&head, text[..begin].bytes().filter(ends_line).count()),
+    } as u64;
 
-    let ranges = find_blocks(name, &file, start, plan.layout.delimiter, block_bytes)?;
-    let mut blocks = LineBlocks { name: name.to_owned(), file, plan, ranges, starts: Vec::new(), missing: Vec::new() };
+    let ranges = find_blocks(name, &file, start, &plan.layout.format, block_bytes)?;
+    let mut blocks =
+        LineBlocks { name: name.to_owned(), file, encoding, plan, ranges, starts: Vec::new(), missing: Vec::new() };
     let counts = parallel(blocks.ranges.len(), |block| blocks.count(block))?;
     blocks.settle(counts)?;
     Ok(blocks)
@@ -55,6 +69,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 pub(super) struct LineBlocks {
     name: String,
     file: Watched,
+    encoding: Option<TextEncoding>,
     plan: Plan,
     /// The bytes of each block; the header is in none.
     ranges: Vec<Range<u64>>,
@@ -81,7 +96,7 @@ impl TableBlocks for LineBlocks {
     }
 
     fn header(&self) -> bool {
-        self.plan.layout.header
+        self.plan.has_names()
     }
 
     fn blocks(&self) -> &[u32] {
@@ -113,10 +128,13 @@ impl LineBlocks {
         let bytes = self.file.read(range.start, (range.end - range.start) as usize)?;
         let lines_before = || lines_before(&self.file, range.start);
         refuse_binary(&self.name, &bytes, lines_before)?;
-        let text = std::str::from_utf8(&bytes).map_err(|error| DataError::NotUtf8 {
-            file: self.name.clone(),
-            line: lines_before() + super::rows::line_at(&bytes[..error.valid_up_to()]),
-        })?;
+        let text = &*match self.encoding {
+            Some(encoding) => encoding.decode(&self.name, &bytes)?,
+            None => std::str::from_utf8(&bytes).map(Cow::Borrowed).map_err(|error| DataError::NotUtf8 {
+                file: self.name.clone(),
+                line: lines_before() + line_at(&bytes[..error.valid_up_to()]),
+            })?,
+        };
         read(&Source {
             name: &self.name,
             body: text,
@@ -183,15 +201,25 @@ impl LineBlocks {
     }
 }
 
+fn ends_line(byte: &u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+/// Where the bytes behind so many line ends begin.
+fn behind_lines(bytes: &[u8], ends: usize) -> usize {
+    let mut ended = bytes.iter().enumerate().filter(|(_, byte)| ends_line(byte)).map(|(at, _)| at + 1);
+    ends.checked_sub(1).map_or(0, |before| ended.nth(before).unwrap_or(bytes.len()))
+}
+
 /// The bytes of blocks of at least `size`, each ending with a record.
 fn find_blocks(
     name: &str,
     file: &Watched,
     start: u64,
-    delimiter: Delimiter,
+    format: &RowFormat,
     size: u64,
 ) -> Result<Vec<Range<u64>>, DataError> {
-    let mut records = Records::new(delimiter);
+    let mut records = Records::new(format);
     let mut blocks = Vec::new();
     let (mut block, mut record) = (start, start);
     let mut at = start;
@@ -274,6 +302,29 @@ mod tests {
         for bytes in 0..20 {
             assert_eq!(read(text, bytes).1, whole, "in blocks of {bytes}");
         }
+    }
+
+    #[test]
+    fn encodings_are_decoded_block_by_block() {
+        let rows: String = (0..50).map(|i| format!("stra\u{df}e {i};{i},5\r\n")).collect();
+        let bytes: Vec<u8> = format!("# na\u{ef}f\nort;gr\u{f6}\u{df}e\r\n{rows}").chars().map(|c| c as u8).collect();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        std::fs::write(&path, &bytes).unwrap();
+        let options = ReadOptions { encoding: Some("latin-1".parse().unwrap()), ..Default::default() };
+        let whole = Table::from_bytes("t.csv", &bytes, &options).unwrap();
+        assert_eq!(whole.names().collect::<Vec<_>>(), ["ort", "gr\u{f6}\u{df}e"]);
+        for size in [0, 9, 100] {
+            let blocks = open_blocks_of(&path, &options, size).unwrap();
+            let tables = (0..blocks.blocks().len() - 1).map(|block| blocks.read(block).unwrap()).collect();
+            assert_eq!(super::super::concat(tables).unwrap(), whole, "in blocks of {size}");
+        }
+        let error = open_blocks_of(&path, &ReadOptions::default(), 9).err().unwrap().to_string();
+        assert!(error.contains("line 1 is not UTF-8") && error.contains("--encoding"), "{error}");
+        let wide: Vec<u8> = "\u{feff}a,b\n1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        std::fs::write(&path, &wide).unwrap();
+        assert!(open_blocks_of(&path, &ReadOptions::default(), 9).err().unwrap().to_string().contains("in blocks"));
+        assert_eq!(Table::read(&path, &ReadOptions::default()).unwrap().names().collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

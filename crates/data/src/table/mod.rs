@@ -1,10 +1,11 @@
-//! A table in memory: named columns of numbers or of text, read from delimited text, Parquet, Arrow or NumPy's files.
+//! A table in memory: named columns of numbers or of text, read from delimited text, JSON lines, Parquet, Arrow or NumPy's files.
 //! A file larger than memory is read as blocks, each of them a table.
 //!
 //! ```text
 //! mod.rs        Table, Column, Values, ReadOptions
 //! read.rs       picks the reader by the first bytes; what all readers share
 //! delimited.rs  text → columns, with errors that name line and column
+//! json_lines.rs JSON lines → rows of cells
 //! sniff.rs      delimiter, comment lines, header: what the options leave open
 //! rows.rs       text → rows of cells
 //! cell.rs       one cell: missing, number or text
@@ -28,6 +29,7 @@ mod cell;
 mod columnar;
 mod datetime;
 mod delimited;
+mod json_lines;
 mod lines;
 mod npy;
 mod npz;
@@ -57,6 +59,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::encoding::TextEncoding;
 use crate::error::{DataError, Place};
 use crate::suggest;
 
@@ -75,7 +78,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Number of rows.
     pub rows: usize,
-    /// Whether the names come from a header; otherwise they are "0", "1", ….
+    /// Whether the names come from the file; otherwise they are "0", "1", ….
     pub header: bool,
     /// What was decided while reading.
     pub reading: Reading,
@@ -119,6 +122,8 @@ pub struct ReadOptions {
     pub delimiter: Option<Delimiter>,
     /// Whether the first row holds names, or `None` to find out.
     pub header: Option<bool>,
+    /// The encoding of a text, or `None` for UTF-8 and what a byte order mark says.
+    pub encoding: Option<TextEncoding>,
     /// Further tokens for a missing cell, besides the empty cell, `?`, `NA`, `N/A`, `NaN`, `null` and `None`.
     pub missing: Vec<String>,
     /// Columns, by name or index, to read as text whatever they hold.

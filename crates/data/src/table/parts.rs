@@ -11,6 +11,7 @@ use super::delimited::{Beside, Kind, Plan, Source};
 use super::read::{parallel, refuse_binary, refuse_other_formats, text_of};
 use super::rows::{LONGEST_RECORD, Records, line_at, line_of_row, long_line};
 use super::{MISSING, ReadOptions, Table, arrow, find_column, npy, npz, parquet};
+use crate::encoding::TextEncoding;
 use crate::error::DataError;
 use crate::file;
 use crate::loader::OnError;
@@ -86,18 +87,26 @@ impl TableParts {
             head = Vec::new();
             read_up_to(&name, reader.as_mut(), &mut head, HEAD_BYTES)?;
         }
+        let binary = [parquet::MAGIC, arrow::MAGIC, arrow::STREAM_MAGIC, npy::MAGIC, npz::MAGIC];
+        if let Some(encoding) = TextEncoding::of_file(&head, options.read.encoding)
+            && !binary.iter().any(|magic| head.starts_with(magic))
+        {
+            refuse_other_formats(&name, &head)?;
+            reader = Box::new(encoding.reader(Box::new(Cursor::new(head).chain(reader))));
+            head = Vec::new();
+            read_up_to(&name, reader.as_mut(), &mut head, HEAD_BYTES)?;
+        }
         let whole = |head: Vec<u8>, mut reader: Box<dyn Read + Send>| {
             let mut bytes = head;
             reader.read_to_end(&mut bytes).map_err(|source| DataError::Io { path: name.clone(), source })?;
             Table::from_bytes(&name, &bytes, &options.read).map(|table| PartsFrom::Whole(Some(table)))
         };
-        let binary = [parquet::MAGIC, arrow::MAGIC, arrow::STREAM_MAGIC, npy::MAGIC, npz::MAGIC];
         let in_blocks = [parquet::MAGIC, arrow::MAGIC].iter().any(|magic| head.starts_with(magic));
         let from = match () {
             () if in_blocks && !compressed && path.is_file() => {
                 PartsFrom::Blocks { blocks: open_blocks(path, &options.read)?, next: 0 }
             }
-            () if binary.iter().any(|magic| head.starts_with(magic)) || is_json(&head) => match path.is_file() {
+            () if binary.iter().any(|magic| head.starts_with(magic)) => match path.is_file() {
                 true => PartsFrom::Whole(Some(Table::read(path, &options.read)?)),
                 false => whole(head, reader)?,
             },
@@ -225,12 +234,6 @@ fn cells(table: &Table, name: &str) -> Vec<String> {
     codes.iter().map(cell).collect()
 }
 
-/// JSON, by its first character.
-fn is_json(head: &[u8]) -> bool {
-    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-    text.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| matches!(byte, b'{' | b'['))
-}
-
 /// Reads until `bytes` has so many, or the end is there.
 fn read_up_to(name: &str, reader: &mut dyn Read, bytes: &mut Vec<u8>, most: usize) -> Result<bool, DataError> {
     let missing = most.saturating_sub(bytes.len()) as u64;
@@ -277,24 +280,25 @@ impl TextParts {
     ) -> Result<TextParts, DataError> {
         let ended = head.len() < HEAD_BYTES;
         let end = head.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).filter(|_| !ended);
-        let text = text_of(name, &head[..end.map_or(head.len(), |end| end + 1)])?;
+        let text = &*text_of(name, &head[..end.map_or(head.len(), |end| end + 1)], None)?;
         let mut plan = Plan::new(name, text, &options.read)?;
         let names: Vec<&str> = plan.names.iter().map(String::as_str).collect();
         let kept: Vec<usize> =
             options.keep.iter().map(|spec| find_column(name, &names, spec)).collect::<Result<_, _>>()?;
         let all_there = options.needed.iter().all(|needed| names.contains(&needed.as_str()));
+        let has_names = plan.has_names();
         for (kind, column) in plan.kinds.iter_mut().zip(&plan.names) {
             if *kind == Kind::Text && options.numbers.contains(column) {
                 *kind = Kind::Number;
             }
-            if plan.layout.header && all_there && !options.needed.is_empty() && !options.needed.contains(column) {
+            if has_names && all_there && !options.needed.is_empty() && !options.needed.contains(column) {
                 *kind = Kind::Skipped;
             }
         }
         let mark = head.len() - head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).len();
         let start = mark + plan.rows_begin(text);
         let lines = line_at(&head[..start]) - 1;
-        let records = Records::new(plan.layout.delimiter);
+        let records = Records::new(&plan.layout.format);
         let buffer = head[start..].to_vec();
         let format = TextFormat { name: name.to_owned(), plan, kept };
         Ok(TextParts { format, reader, buffer, scanned: 0, records, starts: Vec::new(), ended, lines })

@@ -1,5 +1,6 @@
 //! Picks the reader by the first bytes of a file, and holds what all readers share.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +13,7 @@ use super::cell::MissingTokens;
 use super::watched::Watched;
 use super::{Column, MISSING, ReadOptions, Reading, Table, Values, find_column};
 use super::{arrow, delimited, npy, npz, parquet, rows};
+use crate::encoding::{self, TextEncoding, has_zeros};
 use crate::error::{DataError, Place};
 use crate::file;
 
@@ -36,9 +38,11 @@ impl Table {
     pub fn from_bytes(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Table, DataError> {
         let plain = file::uncompressed_name(name);
         if bytes.starts_with(npy::MAGIC) || (plain.ends_with(".npy") && !bytes.is_empty()) {
+            refuse_text_options(name, "NPY", options)?;
             return finish(keep_columns(npy::parse(name, bytes)?, options)?, options, 0);
         }
         if bytes.starts_with(npz::MAGIC) {
+            refuse_text_options(name, "NPZ", options)?;
             return finish(keep_columns(npz::parse(name, bytes)?, options)?, options, 0);
         }
         if bytes.starts_with(parquet::MAGIC) {
@@ -48,7 +52,24 @@ impl Table {
             return arrow::read(name, bytes, options);
         }
         refuse_other_formats(name, bytes)?;
-        delimited::parse(name, text_of(name, bytes)?, options)
+        delimited::parse(name, &text_of(name, bytes, options.encoding)?, options)
+    }
+}
+
+/// What says how text is cut into cells is of no use for formats that say it themselves.
+pub(super) fn refuse_text_options(file: &str, format: &str, options: &ReadOptions) -> Result<(), DataError> {
+    let given = [
+        ("--delimiter", options.delimiter.is_some()),
+        ("--header", options.header.is_some()),
+        ("--encoding", options.encoding.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(DataError::Unsupported {
+            file: file.to_owned(),
+            what: format!("{flag} says how a text is read, and this is {format}"),
+            next: format!("leave {flag} out"),
+        }),
     }
 }
 
@@ -215,11 +236,13 @@ pub(super) fn too_many_rows(file: &str) -> DataError {
 }
 
 const PICTURES: &str = "pictures come as a folder that holds a folder of pictures for each class: name that folder";
+const JSON: &str =
+    "write one object per line (.jsonl), as pandas' to_json(FILE, orient=\"records\", lines=True) does";
 const PICKLE: &str = "save the table as CSV or Parquet, with pandas' to_csv or to_parquet";
 
 /// Kinds of files people have, told by their first bytes.
 pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataError> {
-    let known: [(&[u8], &str, &str); 21] = [
+    let known: [(&[u8], &str, &str); 18] = [
         (b"\xff\xd8\xff", "a JPEG picture", PICTURES),
         (b"\x89PNG", "a PNG picture", PICTURES),
         (b"GIF87a", "a GIF picture", "convert it to PNG or JPEG"),
@@ -238,13 +261,13 @@ pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataE
         (b"\x80\x03", "a Python pickle", PICKLE),
         (b"\x80\x04", "a Python pickle", PICKLE),
         (b"\x80\x05", "a Python pickle", PICKLE),
-        (b"{\"", "JSON lines", "save the table as CSV or Parquet: pandas.read_json(FILE, lines=True).to_csv(…)"),
-        (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
-        (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
     ];
     let webp = (&b"RIFF"[..], "a WebP picture", PICTURES);
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
-    match known.iter().find(|(magic, ..)| bytes.starts_with(magic)).or(is_webp.then_some(&webp)) {
+    let array = (&b"["[..], "a JSON array", JSON);
+    let is_array = is_json_array(bytes);
+    let found = known.iter().find(|(magic, ..)| bytes.starts_with(magic));
+    match found.or(is_webp.then_some(&webp)).or(is_array.then_some(&array)) {
         None => Ok(()),
         Some((_, what, next)) => {
             Err(DataError::Unsupported { file: name.to_owned(), what: (*what).to_owned(), next: (*next).to_owned() })
@@ -252,14 +275,23 @@ pub(super) fn refuse_other_formats(name: &str, bytes: &[u8]) -> Result<(), DataE
     }
 }
 
+/// An array of objects or of arrays. A lone bracket may begin a table, too.
+fn is_json_array(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let inside = bytes.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    inside.is_some_and(|inside| inside.starts_with(b"{") || inside.starts_with(b"["))
+}
+
 /// The bytes as text without a byte order mark.
-pub(super) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, DataError> {
-    refuse_binary(name, bytes, || 0)?;
-    let text = std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
-        file: name.to_owned(),
-        line: rows::line_at(&bytes[..error.valid_up_to()]),
-    })?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+pub(super) fn text_of<'a>(
+    name: &str,
+    bytes: &'a [u8],
+    encoding: Option<TextEncoding>,
+) -> Result<Cow<'a, str>, DataError> {
+    if !has_zeros(bytes, encoding) {
+        refuse_binary(name, bytes, || 0)?;
+    }
+    encoding::text_of(name, bytes, encoding, rows::line_at)
 }
 
 /// Text holds no byte of zeros; `lines_before` counts the lines in front of these bytes.
@@ -269,7 +301,7 @@ pub(super) fn refuse_binary(name: &str, bytes: &[u8], lines_before: impl Fn() ->
     Err(DataError::Unsupported {
         file: name.to_owned(),
         what: format!("binary data, not a table of text: a byte of zeros in line {line}"),
-        next: "remove it; tables are read from delimited text (.csv, .tsv, .txt), Parquet, Arrow, .npy and .npz"
+        next: "remove it; tables are read from delimited text (.csv, .tsv, .txt), JSON lines, Parquet, Arrow, .npy and .npz"
             .to_owned(),
     })
 }

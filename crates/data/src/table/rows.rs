@@ -2,7 +2,9 @@
 
 use std::io::Read;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use super::json_lines::JsonKeys;
 use super::{Delimiter, MAX_COLUMNS};
 use crate::error::DataError;
 
@@ -11,6 +13,43 @@ pub(super) const LONGEST_RECORD: usize = 64 << 20;
 /// A row is handed on with at most so many cells, one more than a table has columns: what is too wide is seen, and memory is
 /// bounded.
 const MOST_CELLS: usize = MAX_COLUMNS + 1;
+
+/// How a text is cut into rows of cells.
+#[derive(Debug, Clone)]
+pub(super) enum RowFormat {
+    Delimited(Delimiter),
+    JsonLines(Arc<JsonKeys>),
+}
+
+impl RowFormat {
+    /// Calls `visit(byte offset of the row, its cells)` for each row that is not blank, until it breaks.
+    pub(super) fn for_each_row<B>(
+        &self,
+        text: &str,
+        visit: impl FnMut(usize, &[&str]) -> ControlFlow<B>,
+    ) -> Option<B> {
+        match self {
+            RowFormat::Delimited(delimiter) => for_each_row(text, *delimiter, visit),
+            RowFormat::JsonLines(keys) => keys.for_each_row(text, visit),
+        }
+    }
+
+    /// What separates the cells. Of JSON lines nothing does, so that a comma in a cell says as much as between tabs.
+    pub(super) fn delimiter(&self) -> Delimiter {
+        match self {
+            RowFormat::Delimited(delimiter) => *delimiter,
+            RowFormat::JsonLines(_) => Delimiter::Tab,
+        }
+    }
+
+    /// Each row has its names.
+    pub(super) fn names(&self) -> Option<&[String]> {
+        match self {
+            RowFormat::Delimited(_) => None,
+            RowFormat::JsonLines(keys) => Some(keys.names()),
+        }
+    }
+}
 
 /// Calls `visit(byte offset of the row, its cells)` for each row that is not blank, until it breaks.
 pub(super) fn for_each_row<B>(
@@ -138,8 +177,8 @@ pub(super) fn long_line(file: &str, line: usize) -> DataError {
 }
 
 /// Where a quote opens that nothing closes; the text begins with a row.
-pub(super) fn open_quote(text: &str, delimiter: Delimiter) -> Option<usize> {
-    let mut records = Records::new(delimiter);
+pub(super) fn open_quote(text: &str, format: &RowFormat) -> Option<usize> {
+    let mut records = Records::new(format);
     let mut opened = 0;
     for (at, byte) in text.bytes().enumerate() {
         let before = records.state;
@@ -168,14 +207,14 @@ enum State {
 }
 
 impl Records {
-    pub(super) fn new(delimiter: Delimiter) -> Records {
-        let delimiter = match delimiter {
-            Delimiter::Comma => Some(b','),
-            Delimiter::Semicolon => Some(b';'),
-            Delimiter::Tab => Some(b'\t'),
-            Delimiter::Pipe => Some(b'|'),
+    pub(super) fn new(format: &RowFormat) -> Records {
+        let delimiter = match format {
+            RowFormat::Delimited(Delimiter::Comma) => Some(b','),
+            RowFormat::Delimited(Delimiter::Semicolon) => Some(b';'),
+            RowFormat::Delimited(Delimiter::Tab) => Some(b'\t'),
+            RowFormat::Delimited(Delimiter::Pipe) => Some(b'|'),
             // Quoted cells end with their line.
-            Delimiter::Spaces => None,
+            RowFormat::Delimited(Delimiter::Spaces) | RowFormat::JsonLines(_) => None,
         };
         Records { delimiter, state: State::CellStart }
     }

@@ -1,10 +1,12 @@
-//! What a file says about itself: delimiter, leading comments, width, header, numeric columns.
+//! What a file says about itself: JSON lines or delimiter, leading comments, width, header, numeric columns.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::cell::{Cell, MissingTokens};
-use super::rows::for_each_row;
+use super::json_lines::{JsonKeys, looks_like_json_lines};
+use super::rows::{RowFormat, for_each_row};
 use super::writing::{Leaning, Ways, Writing};
 use super::{Delimiter, MAX_COLUMNS, ReadOptions};
 use crate::suggest;
@@ -17,11 +19,12 @@ const NUMERIC_TENTHS: usize = 9;
 /// How to read the text.
 #[derive(Debug)]
 pub(super) struct Layout {
-    pub delimiter: Delimiter,
+    pub format: RowFormat,
     /// Bytes of comment lines to skip at the start.
     pub skip: usize,
     /// Cells per row.
     pub width: usize,
+    /// The first row holds the names.
     pub header: bool,
     /// Why the first row was taken as it was, where that is not plain to see.
     pub header_note: Option<String>,
@@ -31,9 +34,13 @@ pub(super) struct Layout {
 
 /// Looks at the first rows; `None` when there are none.
 pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) -> Option<Layout> {
+    if options.delimiter.is_none() && looks_like_json_lines(text) {
+        return Some(sniff_json_lines(text, options, missing));
+    }
     let delimiter = options.delimiter.unwrap_or_else(|| find_delimiter(text, missing));
     let skip = comment_bytes(text, delimiter);
-    let sample = Sample::take(&text[skip..], delimiter, missing);
+    let format = RowFormat::Delimited(delimiter);
+    let sample = Sample::take(&text[skip..], &format, missing);
     if sample.rows == 0 {
         return None;
     }
@@ -43,7 +50,21 @@ pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) 
         None => sample.find_header(&options.expect_columns, delimiter),
     };
     let tallies = (0..width).map(|at| sample.columns.get(at).map_or(Tally::default(), |c| c.below)).collect();
-    Some(Layout { delimiter, skip, width, header, header_note, tallies })
+    Some(Layout { format, skip, width, header, header_note, tallies })
+}
+
+fn sniff_json_lines(text: &str, options: &ReadOptions, missing: &MissingTokens) -> Layout {
+    let keys = JsonKeys::of(text, options.for_model);
+    let width = keys.names().len();
+    let format = RowFormat::JsonLines(Arc::new(keys));
+    let sample = Sample::take(text, &format, missing);
+    let tally = |column: &ColumnSample| {
+        let mut tally = column.first;
+        tally.add(column.below);
+        tally
+    };
+    let tallies = (0..width).map(|at| sample.columns.get(at).map_or(Tally::default(), tally)).collect();
+    Layout { format, skip: 0, width, header: false, header_note: None, tallies }
 }
 
 /// Numbers against other cells, missing ones aside.
@@ -119,9 +140,9 @@ struct ColumnSample {
 }
 
 impl Sample {
-    fn take(text: &str, delimiter: Delimiter, missing: &MissingTokens) -> Sample {
+    fn take(text: &str, format: &RowFormat, missing: &MissingTokens) -> Sample {
         let mut sample = Sample::default();
-        for_each_row(text, delimiter, |_, cells| {
+        format.for_each_row(text, |_, cells| {
             sample.add(cells, missing);
             match sample.rows < SAMPLE {
                 true => ControlFlow::Continue(()),
@@ -270,7 +291,7 @@ struct Score {
 }
 
 fn score(text: &str, delimiter: Delimiter, missing: &MissingTokens) -> Score {
-    let sample = Sample::take(text, delimiter, missing);
+    let sample = Sample::take(text, &RowFormat::Delimited(delimiter), missing);
     let width = sample.usual_width();
     let usual = sample.widths.get(&width).copied().unwrap_or(0);
     Score {
@@ -330,7 +351,7 @@ mod tests {
             ("x\n1\n2\n", Delimiter::Comma),
             ("name,tags\nx,a;b\ny,c;d\n", Delimiter::Comma),
         ] {
-            assert_eq!(layout(text).delimiter, want, "{text:?}");
+            assert_eq!(layout(text).format.delimiter(), want, "{text:?}");
         }
     }
 

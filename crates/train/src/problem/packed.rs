@@ -112,6 +112,7 @@ fn expect_packed(
         ("--text", wishes.text.is_some()),
         ("--header", wishes.header.is_some()),
         ("--delimiter", wishes.delimiter.is_some()),
+        ("--encoding", wishes.encoding.is_some()),
         ("--window", wishes.window.is_some()),
         ("--horizon", wishes.horizon.is_some()),
         ("--stride", wishes.stride.is_some()),

@@ -73,11 +73,11 @@ impl RowsInput {
                 Box::new(SeriesWindows::new(&Table::read(path, &Default::default())?, &options)?)
             }
             RowsFrom::Text { length, vocabulary } => {
-                let text = Arc::new(Text::open_with(path, vocabulary)?);
+                let text = Arc::new(Text::open_with(path, vocabulary, None)?);
                 Box::new(TextWindows::new(text, *length, 1, Predict::Next)?.one_hot()?)
             }
             RowsFrom::Tokens { length, vocabulary } => {
-                let text = Arc::new(Text::open_with(path, vocabulary)?);
+                let text = Arc::new(Text::open_with(path, vocabulary, None)?);
                 Box::new(TextWindows::new(text, *length, *length, Predict::Sequence)?)
             }
             RowsFrom::Cifar => {

@@ -137,6 +137,7 @@ pub fn read_options(wishes: &TrackedWishes<'_>) -> Result<ReadOptions, TrainErro
     let delimiter = wishes.delimiter.as_deref().map(str::parse).transpose().map_err(TrainError::Setting)?;
     Ok(ReadOptions {
         delimiter,
+        encoding: *wishes.encoding,
         header: *wishes.header,
         missing: wishes.missing.clone().unwrap_or_default(),
         text: wishes.text.clone().unwrap_or_default(),

@@ -27,7 +27,7 @@ impl Problem {
     pub(super) fn text(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let why = "a text has no rows; use --validation and --test, shares of its end";
         refuse_row_files(wishes, why)?;
-        let text = Arc::new(Text::open(path, Unit::Chars)?);
+        let text = Arc::new(Text::open_encoded(path, Unit::Chars, *wishes.encoding)?);
         expect_classes(text.name(), "character", &text.vocabulary().labels(), "give a text of several")?;
         match &*wishes.model {
             Some(Network::Gpt { .. }) => Problem::tokens(path, text, wishes),

@@ -26,7 +26,7 @@ use self::types::Root;
 use super::blocks::{MOST_BYTES, MOST_ROWS, Numbers, TableBlocks};
 use super::cell::MissingTokens;
 use super::columnar::{FieldKind, Fields, Part};
-use super::read::{finish, guarded, keep, parallel, too_many_rows};
+use super::read::{finish, guarded, keep, parallel, refuse_text_options, too_many_rows};
 use super::{MISSING, ReadOptions, Table};
 use crate::error::DataError;
 
@@ -41,6 +41,7 @@ const MOST_READERS: usize = 8;
 
 /// A whole file.
 pub(super) fn read(name: &str, input: Input, options: &ReadOptions) -> Result<Table, DataError> {
+    refuse_text_options(name, "Parquet", options)?;
     let file = ParquetFile::open(name, input, options)?;
     let groups: Vec<Piece> = file.groups().collect();
     file.check_size(groups.iter().map(|piece| piece.rows).sum())?;
@@ -52,6 +53,7 @@ pub(super) fn read(name: &str, input: Input, options: &ReadOptions) -> Result<Ta
 
 /// A file in blocks: row groups, large ones cut into pieces.
 pub(super) fn open_blocks(name: &str, input: Input, options: &ReadOptions) -> Result<ParquetBlocks, DataError> {
+    refuse_text_options(name, "Parquet", options)?;
     let file = ParquetFile::open(name, input, options)?;
     let pieces: Vec<Piece> = file.groups().flat_map(|group| file.cut(group)).collect();
     let widths = match file.fields.fixed_widths() {
