@@ -38,7 +38,8 @@ fn json_lines_train_and_predict_as_the_same_rows_do_as_csv() {
     assert_eq!(weights("c"), weights("j"));
     assert_eq!(weights("c"), weights("z"));
     let want = folder.works("predict c houses.csv").out;
-    for (model, file) in [("j", "houses.jsonl"), ("j", "houses.csv"), ("c", "houses.jsonl"), ("c", "houses.ndjson.gz")] {
+    for (model, file) in [("j", "houses.jsonl"), ("j", "houses.csv"), ("c", "houses.jsonl"), ("c", "houses.ndjson.gz")]
+    {
         assert_eq!(folder.works(&format!("predict {model} {file}")).out, want, "{model} {file}");
     }
     assert_eq!(folder.works("eval c houses.jsonl").out, folder.works("eval c houses.csv").out);
@@ -61,7 +62,10 @@ fn keys_that_a_model_does_not_know_are_passed_over() {
     let folder = Folder::new();
     folder.write("houses.jsonl", houses_in_json());
     folder.works("train houses.jsonl --epochs 2 --out m");
-    folder.write("new.jsonl", "{\"id\": \"x1\", \"b\": 0.5, \"a\": 1}\n{\"a\": null, \"b\": 1, \"id\": \"x2\", \"more\": [1]}\n");
+    folder.write(
+        "new.jsonl",
+        "{\"id\": \"x1\", \"b\": 0.5, \"a\": 1}\n{\"a\": null, \"b\": 1, \"id\": \"x2\", \"more\": [1]}\n",
+    );
     let out = folder.works("predict m new.jsonl --keep id").out;
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with("id,") && lines[2].starts_with("x2,"), "{out}");

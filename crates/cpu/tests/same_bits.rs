@@ -101,7 +101,7 @@ fn interrupted_and_resumed() {
             let mut before = Memory::new(SEED);
             run(&training, &mut before, options, 0, STEPS / 2);
             let mut after = Memory::new(SEED);
-            after.admit(&training.plan);
+            after.admit(&training.plan).unwrap();
             for (name, _) in before.leaves() {
                 assert!(after.set(name, before.get(name).unwrap()), "{name}");
             }

@@ -178,7 +178,11 @@ mod tests {
         let wide: Vec<u8> = std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
         assert_eq!(text_of("t", &wide, None, <[u8]>::len).unwrap(), text, "by its byte order mark");
         let mut out = String::new();
-        TextEncoding::of_file(&wide, None).unwrap().reader(Box::new(io::Cursor::new(wide))).read_to_string(&mut out).unwrap();
+        TextEncoding::of_file(&wide, None)
+            .unwrap()
+            .reader(Box::new(io::Cursor::new(wide)))
+            .read_to_string(&mut out)
+            .unwrap();
         assert_eq!(out, text);
     }
 

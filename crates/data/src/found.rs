@@ -25,7 +25,8 @@ pub enum Found {
 
 /// Names of tables end so, before `.gz` and `.zst`.
 const TABLES: [&str; 15] = [
-    "csv", "tsv", "txt", "data", "jsonl", "ndjson", "npy", "npz", "parquet", "arrow", "feather", "ipc", "tab", "dat", "test",
+    "csv", "tsv", "txt", "data", "jsonl", "ndjson", "npy", "npz", "parquet", "arrow", "feather", "ipc", "tab", "dat",
+    "test",
 ];
 
 impl Found {

@@ -222,8 +222,10 @@ impl SavedModel {
         let mut unreadable = Unreadable::default();
         let (mut outputs, mut target, mut unlabelled) = (Vec::new(), None::<Target>, 0);
         for path in &files_of(&[file.to_owned()])? {
-            let part_options =
-                PartOptions { on_error: options.on_error, ..part_options(preparation, &options.missing, options.encoding, true) };
+            let part_options = PartOptions {
+                on_error: options.on_error,
+                ..part_options(preparation, &options.missing, options.encoding, true)
+            };
             let mut parts = TableParts::open(path, part_options)?;
             loop {
                 let encoded = parts.next(|part| preparation.encode_part(part, options.on_error, true))?;

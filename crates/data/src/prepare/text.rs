@@ -320,7 +320,8 @@ mod tests {
         let words = ["the", "film", "was", "good", "bad", "and", "long", "I", "liked", "it", "not"];
         let some =
             |i: usize, n: usize| (0..n).map(|k| words[(i * 7 + k * k * 3 + k) % 11]).collect::<Vec<_>>().join(" ");
-        let kinds: [(&str, bool, &dyn Fn(usize) -> String); 9] = [
+        type Cell<'a> = dyn Fn(usize) -> String + 'a;
+        let kinds: [(&str, bool, &Cell<'_>); 9] = [
             ("reviews", true, &|i| format!("{}.", some(i, 5 + i % 9))),
             ("text in another script", true, &|i| format!("фильм был {} {}", words[i % 11], "очень хороший")),
             ("ids", false, &|i| format!("user{i}")),

@@ -61,11 +61,7 @@ impl Text {
     }
 
     /// As [`Text::open`], for a text in an encoding of its own.
-    pub fn open_encoded(
-        path: impl AsRef<Path>,
-        unit: Unit,
-        encoding: Option<TextEncoding>,
-    ) -> Result<Text, DataError> {
+    pub fn open_encoded(path: impl AsRef<Path>, unit: Unit, encoding: Option<TextEncoding>) -> Result<Text, DataError> {
         let path = path.as_ref();
         Text::from_bytes(&file::name(path), read_utf8(path, encoding)?, unit)
     }

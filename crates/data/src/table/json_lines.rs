@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::MAX_COLUMNS;
@@ -153,7 +153,9 @@ impl<'t> Flatten<'_, 't> {
         let within = Flatten { key: self.key, depth: self.depth + 1, visit: self.visit };
         match text.as_bytes().first() {
             Some(b'{' | b'[') if within.depth >= DEEPEST => {
-                return Err(serde_json::Error::custom(format!("more than {DEEPEST} objects or arrays within each other")));
+                return Err(serde_json::Error::custom(format!(
+                    "more than {DEEPEST} objects or arrays within each other"
+                )));
             }
             Some(b'{') => serde_json::Deserializer::from_str(text).deserialize_map(within)?,
             Some(b'[') => serde_json::Deserializer::from_str(text).deserialize_seq(within)?,
@@ -265,7 +267,9 @@ mod tests {
             assert!(error.contains(want), "{text:?}: {error}");
         }
         let deep = format!("{{\"a\":{}1{}}}\n", "[".repeat(40), "]".repeat(40));
-        assert!(read(&format!("{{\"a\":1}}\n{deep}")).unwrap_err().contains("line 2 is not a JSON object: more than 32"));
+        assert!(
+            read(&format!("{{\"a\":1}}\n{deep}")).unwrap_err().contains("line 2 is not a JSON object: more than 32")
+        );
         let deepest = format!("{{\"a\":{}1{}}}\n", "[".repeat(100_000), "]".repeat(100_000));
         assert!(read(&deepest).is_err());
     }

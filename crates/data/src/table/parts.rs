@@ -62,7 +62,7 @@ pub struct TableParts {
 }
 
 enum PartsFrom {
-    Text(TextParts),
+    Text(Box<TextParts>),
     Blocks { blocks: Box<dyn TableBlocks>, next: usize },
     Whole(Option<Table>),
 }
@@ -112,7 +112,7 @@ impl TableParts {
             },
             () => {
                 refuse_other_formats(&name, &head)?;
-                PartsFrom::Text(TextParts::new(&name, head, reader, &options)?)
+                PartsFrom::Text(Box::new(TextParts::new(&name, head, reader, &options)?))
             }
         };
         let mut parts = TableParts { from, options, kept: Vec::new(), rows: 0 };

@@ -236,8 +236,7 @@ pub(super) fn too_many_rows(file: &str) -> DataError {
 }
 
 const PICTURES: &str = "pictures come as a folder that holds a folder of pictures for each class: name that folder";
-const JSON: &str =
-    "write one object per line (.jsonl), as pandas' to_json(FILE, orient=\"records\", lines=True) does";
+const JSON: &str = "write one object per line (.jsonl), as pandas' to_json(FILE, orient=\"records\", lines=True) does";
 const PICKLE: &str = "save the table as CSV or Parquet, with pandas' to_csv or to_parquet";
 
 /// Kinds of files people have, told by their first bytes.

@@ -23,11 +23,7 @@ pub(super) enum RowFormat {
 
 impl RowFormat {
     /// Calls `visit(byte offset of the row, its cells)` for each row that is not blank, until it breaks.
-    pub(super) fn for_each_row<B>(
-        &self,
-        text: &str,
-        visit: impl FnMut(usize, &[&str]) -> ControlFlow<B>,
-    ) -> Option<B> {
+    pub(super) fn for_each_row<B>(&self, text: &str, visit: impl FnMut(usize, &[&str]) -> ControlFlow<B>) -> Option<B> {
         match self {
             RowFormat::Delimited(delimiter) => for_each_row(text, *delimiter, visit),
             RowFormat::JsonLines(keys) => keys.for_each_row(text, visit),
@@ -157,8 +153,8 @@ pub(super) fn refuse_long_lines(file: &str, text: &str) -> Result<(), DataError>
     let piece = LONGEST_RECORD / 2;
     for (at, part) in (0..).step_by(piece).zip(bytes.chunks_exact(piece)) {
         if !part.iter().any(is_end) {
-            let start = bytes[..at].iter().rposition(|byte| is_end(byte)).map_or(0, |end| end + 1);
-            let length = bytes[start..].iter().position(|byte| is_end(byte)).unwrap_or(bytes.len() - start);
+            let start = bytes[..at].iter().rposition(is_end).map_or(0, |end| end + 1);
+            let length = bytes[start..].iter().position(is_end).unwrap_or(bytes.len() - start);
             if length > LONGEST_RECORD {
                 return Err(long_line(file, line_at(&bytes[..start])));
             }
