@@ -54,7 +54,7 @@ pub use order::{Network, Order, Sampling, Shard, Weights};
 pub use packed::{PackOptions, PackWriter, PackedFile, pack_source, pack_stream};
 pub use picture::{Grid, PictureFiles, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
 pub use prepare::{
-    Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PrepareOptions, Scale, Select, Task, TextFeatures,
+    Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PreparationNote, PrepareOptions, Scale, Select, Task, TextFeatures,
     infer_task,
 };
 pub use rng::SplitMix64;

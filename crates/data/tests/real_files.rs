@@ -113,7 +113,7 @@ fn wine_quality() {
         assert_eq!(table.columns[0].name, "fixed acidity");
         let preparation = fit(&table, "quality");
         assert_eq!(preparation.task(), Task::Regression);
-        assert!(preparation.notes()[0].contains("--task classes"));
+        assert!(preparation.notes()[0].to_string().contains("--task classes"));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use citius_data::Features;
+use citius_data::{Features, PreparationNote};
 use citius_train::{Input, Problem, Settings, Wishes, choose};
 
 use crate::checks;
@@ -172,8 +172,10 @@ fn facts(problem: &Problem, train: &citius_data::Dataset, thorough: bool) -> Dat
     };
     let flat = matches!(problem.input, Input::Table { .. }) && !matches!(train.features, Features::I32 { .. });
     let mut facts = DataFacts::of(train, problem.validation.as_ref(), &names, flat, thorough);
-    let dropped = problem.choices.iter().filter(|choice| choice.value.contains("the same value in all training rows"));
-    facts.dropped = dropped.map(|choice| choice.value.clone()).collect();
+    if let Input::Table { preparation } = &problem.input {
+        let constant = preparation.notes().iter().filter(|note| matches!(note, PreparationNote::Constant { .. }));
+        facts.dropped = constant.map(PreparationNote::to_string).collect();
+    }
     facts
 }
 

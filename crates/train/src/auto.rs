@@ -1,7 +1,7 @@
 //! Zero configuration: what a run is made of when nobody says otherwise, each choice with its reason.
 
 use citius_cuda::Precision;
-use citius_data::Task;
+use citius_data::{PreparationNote, Task};
 use citius_nn::schedules::{Cosine, OneCycle};
 use citius_nn::{
     Activation, Adam, AdamW, Clip, Head, Lamb, Lion, Loss, Muon, Network, OptimizerConfig, Reduction, RmsProp,
@@ -27,15 +27,13 @@ impl Choice {
         Choice { what: what.to_owned(), value: value.into(), why: why.into() }
     }
 
-    /// `inputs: 8 (numeric …)` becomes its parts.
-    pub(crate) fn from_note(note: &str) -> Choice {
-        let (what, rest) = match note.split_once(": ") {
-            Some((what, rest)) if ["task", "inputs"].contains(&what) => (what, rest),
-            _ => ("note", note),
-        };
-        match rest.strip_suffix(')').and_then(|rest| rest.split_once(" (")) {
-            Some((value, why)) if what != "note" => Choice::new(what, value, why),
-            _ => Choice::new(what, rest, ""),
+    pub(crate) fn from_note(note: &PreparationNote) -> Choice {
+        match note {
+            PreparationNote::Task { task, target, why } => {
+                Choice::new("task", format!("{task} of {target:?}"), why.as_str())
+            }
+            PreparationNote::Inputs { inputs, why } => Choice::new("inputs", inputs.to_string(), why.as_str()),
+            PreparationNote::Constant { .. } | PreparationNote::Remark(_) => Choice::new("note", note.to_string(), ""),
         }
     }
 }

@@ -61,7 +61,7 @@ impl Fit {
 }
 
 const ALL_MISSING: &str = "dropped, no value in the training rows";
-const CONSTANT: &str = "dropped, the same value in all training rows";
+pub(super) const CONSTANT: &str = "dropped, the same value in all training rows";
 const ROUNDED: &str = "whole numbers beyond 2^53, rounded to what a floating-point number of 64 bits holds (subtract \
     the smallest of them, or read them as text with --text)";
 const IDENTIFIER_LIKE: &str = "dropped, nearly every value is different (an identifier or free text)";
@@ -179,7 +179,7 @@ fn fit_labels(codes: &[u32], labels: &[String], rows: &[u32], wish: &Wish, text:
     }
     let mut remarks: Vec<Cow<'static, str>> = Vec::new();
     let numbers = seen.iter().filter(|(label, _)| label.parse::<f64>().is_ok()).count();
-    if text && seen.len() > 2 && numbers * 2 > seen.len() {
+    if text && !wish.read_as_text && seen.len() > 2 && numbers * 2 > seen.len() {
         remarks.push(MOSTLY_NUMBERS.into());
     }
     let many = seen.len() > MAX_CATEGORIES && seen.len() * 2 >= present && wish.categorical.is_none();

@@ -58,6 +58,7 @@ pub use calendar::Dates;
 pub use category::Categorical;
 pub use impute::{Fill, Impute};
 pub use new_rows::{EncodedPart, RowRemarks};
+pub use notes::PreparationNote;
 pub use options::{ColumnOptions, PrepareOptions};
 pub use pca::Pca;
 pub(crate) use plain::PlainColumn;
@@ -96,7 +97,7 @@ pub struct Preparation {
     /// Of the encoded features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     projection: Option<Projection>,
-    notes: Vec<String>,
+    notes: Vec<PreparationNote>,
 }
 
 impl Preparation {
@@ -104,7 +105,8 @@ impl Preparation {
     pub fn fit(table: &Table, target: usize, rows: &[u32], options: &PrepareOptions) -> Result<Preparation, DataError> {
         table.check()?;
         check_rows(table, rows)?;
-        let (target, rows, mut notes) = TargetColumn::fit(table, target, rows, options.task, options.scale_target)?;
+        let fitted = TargetColumn::fit(table, target, rows, options.task, options.scale_target)?;
+        let (target, rows) = (fitted.column, fitted.rows);
         let wishes = options.wishes(table, target.index())?;
         options.check_dates(table, target.index())?;
 
@@ -128,10 +130,14 @@ impl Preparation {
                 *fit = Fit { encoding: None, remarks: Vec::new() };
             }
         }
+        let remarks = |remarks: Vec<String>| remarks.into_iter().map(PreparationNote::Remark);
+        let (task, name) = (target.task(), target.name().to_owned());
+        let mut notes = vec![PreparationNote::Task { task, target: name, why: fitted.why }];
+        notes.extend(remarks(fitted.notes));
         let columns_note = notes.len();
-        notes.extend(table.reading.notes());
+        notes.extend(remarks(table.reading.notes()));
         notes.extend(notes::of_columns(table, &fits));
-        notes.extend(selected);
+        notes.extend(remarks(selected));
         let inputs = notes::of_inputs(&fits, options);
         let features: Vec<FeatureColumn> =
             fits.into_iter().filter_map(|(index, fit)| FeatureColumn::new(table, index, fit, &wishes[index])).collect();
@@ -140,7 +146,7 @@ impl Preparation {
                 file: table.name.clone(),
                 why: match table.columns.len() {
                     1 => "the target is the only column".to_owned(),
-                    _ => notes.join("; "),
+                    _ => notes.iter().map(PreparationNote::to_string).collect::<Vec<_>>().join("; "),
                 },
             });
         }
@@ -224,7 +230,7 @@ impl Preparation {
     }
 
     /// What was chosen and why, one line each.
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[PreparationNote] {
         &self.notes
     }
 
@@ -326,9 +332,9 @@ impl Preparation {
         // words are few in each row, most inputs 0
         let features = if self.projection.is_some() { 0 } else { self.features() - self.text_inputs() };
         if features > rows {
-            self.notes.push(format!(
-                "more inputs ({features}) than training rows ({rows}): expect it to learn the rows by heart; more rows or fewer columns help"
-            ));
+            self.notes.push(PreparationNote::Remark(format!(
+                "more inputs ({features}) than training rows ({rows}): expect overfitting; more rows or fewer columns help"
+            )));
         }
         self
     }

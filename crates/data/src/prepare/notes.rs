@@ -1,13 +1,45 @@
-//! What was chosen, in words: one line for each kind of choice.
+//! What was chosen and why: one note for each choice.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::category::Categorical;
 use super::feature::Encoding;
-use super::fit::Fit;
+use super::fit::{CONSTANT, Fit};
 use super::options::PrepareOptions;
 use super::pca;
 use super::scale::Scale;
+use super::task::Task;
 use crate::suggest;
 use crate::table::Table;
+
+/// One choice of a [`Preparation`](super::Preparation), with its reason.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PreparationNote {
+    Task { task: Task, target: String, why: String },
+    Inputs { inputs: usize, why: String },
+    /// Columns that are left out, as all training rows hold the same value.
+    Constant { constant: Vec<String> },
+    Remark(String),
+}
+
+impl fmt::Display for PreparationNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PreparationNote::Task { task, target, why } => write!(f, "task: {task} of {target:?} ({why})"),
+            PreparationNote::Inputs { inputs, why } => write!(f, "inputs: {inputs} ({why})"),
+            PreparationNote::Constant { constant } => {
+                write!(f, "{CONSTANT}: {}", suggest::list(constant.iter().map(String::as_str), MOST_NAMES))
+            }
+            PreparationNote::Remark(remark) => f.write_str(remark),
+        }
+    }
+}
+
+/// Columns named in one note.
+const MOST_NAMES: usize = 12;
 
 /// What the encoded columns are: `14 (numeric columns, standardised: 6; text columns, one-hot: 8)`, in two parts.
 pub(super) fn of_inputs(fits: &[(usize, Fit)], options: &PrepareOptions) -> (usize, String) {
@@ -42,18 +74,19 @@ pub(super) fn with_components(
     inputs: usize,
     share: Option<f64>,
     rows: usize,
-) -> String {
-    let Some(share) = share else { return format!("inputs: {inputs} ({columns})") };
+) -> PreparationNote {
+    let Some(share) = share else { return PreparationNote::Inputs { inputs, why: columns } };
     let sampled = match rows > pca::MOST_ROWS {
-        true => format!(", told from {} of {rows} rows, evenly spread", pca::MOST_ROWS),
+        true => format!(", by {} of {rows} rows, evenly spread", pca::MOST_ROWS),
         false => String::new(),
     };
     let percent = 100.0 * share;
-    format!("inputs: {inputs} (principal components, {percent:.1}% of the variance of {encoded}{sampled}; {columns})")
+    let why = format!("principal components, {percent:.1}% of the variance of {encoded}{sampled}; {columns}");
+    PreparationNote::Inputs { inputs, why }
 }
 
 /// What was made of the columns, grouped by what is said, in order of first appearance.
-pub(super) fn of_columns(table: &Table, fits: &[(usize, Fit)]) -> Vec<String> {
+pub(super) fn of_columns(table: &Table, fits: &[(usize, Fit)]) -> Vec<PreparationNote> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for (index, fit) in fits {
         let name = table.columns[*index].name.as_str();
@@ -64,5 +97,9 @@ pub(super) fn of_columns(table: &Table, fits: &[(usize, Fit)]) -> Vec<String> {
             }
         }
     }
-    groups.into_iter().map(|(said, names)| format!("{said}: {}", suggest::list(names, 12))).collect()
+    let note = |(said, names): (&str, Vec<&str>)| match said {
+        CONSTANT => PreparationNote::Constant { constant: names.into_iter().map(str::to_owned).collect() },
+        said => PreparationNote::Remark(format!("{said}: {}", suggest::list(names, MOST_NAMES))),
+    };
+    groups.into_iter().map(note).collect()
 }

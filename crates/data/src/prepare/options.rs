@@ -131,6 +131,8 @@ pub(super) struct Wish {
     pub own_text: bool,
     /// The column is named in what is given about columns.
     pub named: bool,
+    /// Its cells were read as text, whatever they hold, as given.
+    pub read_as_text: bool,
     /// It is left out, as given.
     pub dropped: bool,
 }
@@ -147,6 +149,9 @@ impl PrepareOptions {
     pub(super) fn wishes(&self, table: &Table, target: usize) -> Result<Vec<Wish>, DataError> {
         let is_text = |index: usize| matches!(table.columns[index].values, Values::Text { .. });
         let mut wishes: Vec<Wish> = (0..table.columns.len()).map(|index| self.wish_for(is_text(index))).collect();
+        for (column, wish) in table.columns.iter().zip(&mut wishes) {
+            wish.read_as_text = table.reading.named_text.contains(&column.name);
+        }
         self.choose_columns(table, target, &mut wishes)?;
         let mut told: BTreeMap<usize, &str> = BTreeMap::new();
         for (name, own) in &self.columns {
@@ -163,7 +168,13 @@ impl PrepareOptions {
             }
             if let Some(categorical) = own.categorical {
                 // Taken as labels now: what the table wishes for labels holds.
-                *wish = Wish { categorical: Some(categorical), own_categories: true, ..self.wish_for(true) };
+                let read_as_text = wish.read_as_text;
+                *wish = Wish {
+                    categorical: Some(categorical),
+                    own_categories: true,
+                    read_as_text,
+                    ..self.wish_for(true)
+                };
             }
             if let Some(text) = own.text_features {
                 let (problem, next) = match (own.categorical, is_text(index)) {

@@ -32,22 +32,33 @@ enum TargetEncoding {
     Classes { labels: Vec<String> },
 }
 
+/// A target that was fitted.
+pub(super) struct FittedTarget {
+    pub column: TargetColumn,
+    /// The rows that have one.
+    pub rows: Vec<u32>,
+    /// Why the task is this one.
+    pub why: String,
+    /// What else was decided.
+    pub notes: Vec<String>,
+}
+
 impl TargetColumn {
-    /// Fits the target; also gives the rows that have one, and what was decided.
+    /// Fits the target on the rows that have one.
     pub(super) fn fit(
         table: &Table,
         index: usize,
         rows: &[u32],
         task: Option<Task>,
         scale: Option<Scale>,
-    ) -> Result<(TargetColumn, Vec<u32>, Vec<String>), DataError> {
+    ) -> Result<FittedTarget, DataError> {
         let distinct = Distinct::of(table, index, rows)?;
         let chosen = match task {
             Some(task) => task,
             None => infer_task(table, index, rows)?,
         };
         let column = &table.columns[index];
-        let mut notes = vec![task_note(&column.name, chosen, task.is_some(), &distinct)];
+        let mut notes = Vec::new();
         let unlabelled = rows.len() - distinct.rows.len();
         if unlabelled > 0 {
             notes.push(format!("{unlabelled} of {} training rows have no target and are left out", rows.len()));
@@ -69,7 +80,8 @@ impl TargetColumn {
             notes.push(format!("the target is {scale}, as told"));
         }
         let target = TargetColumn { name: column.name.clone(), index, encoding };
-        Ok((target, distinct.rows, notes))
+        let why = reason(chosen, task.is_some(), &distinct);
+        Ok(FittedTarget { column: target, rows: distinct.rows, why, notes })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -178,9 +190,10 @@ impl TargetColumn {
     }
 }
 
-fn task_note(name: &str, task: Task, told: bool, distinct: &Distinct) -> String {
+/// Why it is this task.
+fn reason(task: Task, given: bool, distinct: &Distinct) -> String {
     let values = distinct.values;
-    let why = match (task, told) {
+    match (task, given) {
         (_, true) => "as told".to_owned(),
         (Task::Regression, _) if distinct.whole && values <= 20 => {
             format!("{values} different whole numbers; --task classes makes each a class")
@@ -191,8 +204,7 @@ fn task_note(name: &str, task: Task, told: bool, distinct: &Distinct) -> String 
         }
         (Task::Binary, _) => "two labels".to_owned(),
         (Task::Classes, _) => format!("{values} labels"),
-    };
-    format!("task: {task} of {name:?} ({why})")
+    }
 }
 
 fn fit_scale(table: &Table, index: usize, rows: &[u32], scale: Scale) -> Result<TargetEncoding, DataError> {

@@ -33,7 +33,7 @@ fn message<T>(result: Result<T, DataError>) -> String {
 }
 
 fn noted(preparation: &Preparation, words: &str) -> bool {
-    preparation.notes().iter().any(|note| note.contains(words))
+    preparation.notes().iter().any(|note| note.to_string().contains(words))
 }
 
 const HOMES: &str = "rooms,place,garden,price\n\

@@ -134,9 +134,11 @@ impl Plan {
             _ => None,
         });
         let rounded = self.names.iter().zip(columns).filter(|(_, column)| column.rounded);
+        let named_text = self.names.iter().zip(&self.kinds).filter(|(_, kind)| **kind == Kind::ForcedText);
         Reading {
             written: written.collect(),
             rounded: rounded.map(|(name, _)| name.clone()).collect(),
+            named_text: named_text.map(|(name, _)| name.clone()).collect(),
             header: self.layout.header_note.clone(),
         }
     }

@@ -12,6 +12,8 @@ pub struct Reading {
     pub written: Writings,
     /// Columns with whole numbers that a floating-point number of 64 bits holds only rounded.
     pub rounded: BTreeSet<String>,
+    /// Columns that are text as they were named, whatever they hold.
+    pub named_text: BTreeSet<String>,
     /// Whether the first row holds names, where that may be doubted.
     pub header: Option<String>,
 }
@@ -32,6 +34,7 @@ impl Reading {
     pub(crate) fn add(&mut self, other: Reading) {
         self.written.extend(other.written);
         self.rounded.extend(other.rounded);
+        self.named_text.extend(other.named_text);
         self.header = self.header.take().or(other.header);
     }
 }

@@ -45,7 +45,7 @@ impl Problem {
         let data = format!("{}: {} rows of {}", meta.source, count(meta.rows as usize), meta.schema);
         let mut choices = vec![Choice::new("data", data, "")];
         if let Some(preparation) = &preparation {
-            choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
+            choices.extend(preparation.notes().iter().map(Choice::from_note));
         }
         let mut problem = match size > super::room(wishes) {
             true => Problem::stream(Arc::new(file), input, stem(path), choices, wishes)?,

@@ -41,7 +41,7 @@ impl Problem {
         let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
         let size = format!("{}: {}, {}", blocks.name(), plural(all, "row"), plural(sample.columns.len(), "column"));
         let mut choices = vec![Choice::new("data", size, "")];
-        choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
+        choices.extend(preparation.notes().iter().map(Choice::from_note));
         choices.push(Choice::new("fitted", format!("on {} rows of blocks drawn at random", count(sample.rows)), ""));
         let input = Input::Table { preparation: Box::new(preparation.clone()) };
         let stream = Encoded::new(blocks, preparation)?;

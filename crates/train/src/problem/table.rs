@@ -62,7 +62,7 @@ impl Problem {
         let (validation, test) = (encode(&splits.validation)?, encode(&splits.test)?);
         let size = format!("{}: {}, {}", table.name, plural(table.rows, "row"), plural(table.columns.len(), "column"));
         let mut choices = vec![Choice::new("data", size, "")];
-        choices.extend(preparation.notes().iter().map(|note| Choice::from_note(note)));
+        choices.extend(preparation.notes().iter().map(Choice::from_note));
         let labelled = (0..table.rows as u32).filter(has_target).count();
         choices.extend(without_target(table.rows - labelled, table.rows));
         let rows = |set: &Option<Dataset>| count(set.as_ref().map_or(0, |s| s.rows));
