@@ -37,7 +37,7 @@ pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) 
     if options.delimiter.is_none() && looks_like_json_lines(text) {
         return Some(sniff_json_lines(text, options, missing));
     }
-    let delimiter = options.delimiter.unwrap_or_else(|| find_delimiter(text, missing));
+    let delimiter = options.delimiter.unwrap_or_else(|| find_delimiter(text, &options.expect_columns, missing));
     let skip = comment_bytes(text, delimiter);
     let format = RowFormat::Delimited(delimiter);
     let sample = Sample::take(&text[skip..], &format, missing);
@@ -263,9 +263,21 @@ impl Sample {
     }
 }
 
-/// The delimiter that cuts most lines into the same number of cells, at least two.
-fn find_delimiter(text: &str, missing: &MissingTokens) -> Delimiter {
-    let scores = Delimiter::ALL.map(|delimiter| (delimiter, score(text, delimiter, missing)));
+/// The delimiter that cuts most lines into the same number of cells, at least two; before all others one that finds the names
+/// of expected columns in the first row, as a file may have a single column of words.
+fn find_delimiter(text: &str, expected: &[String], missing: &MissingTokens) -> Delimiter {
+    let scores = Delimiter::ALL.map(|delimiter| (delimiter, score(text, delimiter, expected, missing)));
+    let most_names = scores.iter().map(|(_, score)| score.names).max().unwrap_or(0);
+    if most_names > 0 {
+        let with_names = scores.iter().filter(|(_, score)| score.names == most_names);
+        let best = with_names.fold(None, |best: Option<&(_, Score)>, s| match best {
+            Some(b) if b.1.share >= s.1.share => Some(b),
+            _ => Some(s),
+        });
+        if let Some((delimiter, _)) = best {
+            return *delimiter;
+        }
+    }
     let [(_, tab), .., (_, spaces)] = scores;
     let best = scores[..4].iter().fold(None, |best: Option<&(_, Score)>, s| match best {
         Some(b) if b.1.share >= s.1.share => Some(b),
@@ -288,9 +300,11 @@ struct Score {
     share: f64,
     /// Every cell below the first row is a number or missing.
     numeric: bool,
+    /// Names of expected columns in the first row, if it is as wide as most.
+    names: usize,
 }
 
-fn score(text: &str, delimiter: Delimiter, missing: &MissingTokens) -> Score {
+fn score(text: &str, delimiter: Delimiter, expected: &[String], missing: &MissingTokens) -> Score {
     let sample = Sample::take(text, &RowFormat::Delimited(delimiter), missing);
     let width = sample.usual_width();
     let usual = sample.widths.get(&width).copied().unwrap_or(0);
@@ -300,6 +314,10 @@ fn score(text: &str, delimiter: Delimiter, missing: &MissingTokens) -> Score {
             _ => usual as f64 / sample.rows as f64,
         },
         numeric: sample.columns.iter().all(|c| c.below.others == 0),
+        names: match sample.first.len() == width {
+            true => expected.iter().filter(|name| sample.first.contains(name)).count(),
+            false => 0,
+        },
     }
 }
 
@@ -353,6 +371,14 @@ mod tests {
         ] {
             assert_eq!(layout(text).format.delimiter(), want, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_column_of_words_is_found_by_its_name() {
+        let text = "review\nit was very good\nit was not bad\nnever seen words\n";
+        let options = ReadOptions { expect_columns: vec!["review".into()], ..ReadOptions::default() };
+        let found = sniff(text, &options, &MissingTokens::new(&[])).unwrap();
+        assert_eq!((found.format.delimiter(), found.width, found.header), (Delimiter::Comma, 1, true));
     }
 
     #[test]
