@@ -27,9 +27,21 @@ impl TextEncoding {
         self.0.is_ascii_compatible()
     }
 
+    /// Text in UTF-16 holds a zero at least where a line ends.
+    fn is_likely(self, bytes: &[u8]) -> bool {
+        (self.0 != UTF_16LE && self.0 != UTF_16BE) || bytes.contains(&0)
+    }
+
     /// The text of bytes that hold whole characters.
     pub(crate) fn decode<'a>(self, file: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, DataError> {
         let (text, damaged) = self.0.decode_without_bom_handling(bytes);
+        if !bytes.is_empty() && !self.is_likely(bytes) {
+            return Err(DataError::Unsupported {
+                file: file.to_owned(),
+                what: format!("is not {} text", self.0.name()),
+                next: "leave --encoding out, or name another encoding".to_owned(),
+            });
+        }
         if !damaged {
             return Ok(text);
         }
@@ -44,7 +56,7 @@ impl TextEncoding {
 
     /// What `source` holds, as UTF-8.
     pub(crate) fn reader(self, source: Box<dyn Read + Send>) -> Utf8Reader {
-        Utf8Reader { source, decoder: self.0.new_decoder(), output: String::new(), taken: 0, ended: false }
+        Utf8Reader { source, encoding: self, decoder: self.0.new_decoder(), output: String::new(), taken: 0, begun: false, ended: false }
     }
 }
 
@@ -109,10 +121,12 @@ pub(crate) fn has_zeros(bytes: &[u8], encoding: Option<TextEncoding>) -> bool {
 /// Decodes as it reads.
 pub(crate) struct Utf8Reader {
     source: Box<dyn Read + Send>,
+    encoding: TextEncoding,
     decoder: Decoder,
     output: String,
     /// Bytes of the output that were handed out.
     taken: usize,
+    begun: bool,
     ended: bool,
 }
 
@@ -130,7 +144,9 @@ impl Read for Utf8Reader {
             let most = self.decoder.max_utf8_buffer_length(read);
             self.output.reserve(most.ok_or_else(|| io::Error::other("the text is too long"))?);
             let (_, _, damaged) = self.decoder.decode_to_string(&input[..read], &mut self.output, self.ended);
-            if damaged {
+            let unlikely = !self.begun && read > 0 && !self.encoding.is_likely(&input[..read]);
+            self.begun = true;
+            if damaged || unlikely {
                 let problem = format!("it is not {} text", self.decoder.encoding().name());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
             }
@@ -192,6 +208,8 @@ mod tests {
         assert!(error.contains("line 3 is not UTF-8") && error.contains("--encoding"), "{error}");
         let error = text_of("t.csv", b"a\n\x81\xff\n", Some(encoding("shift_jis")), <[u8]>::len).unwrap_err();
         assert!(error.to_string().contains("line 2 is not Shift_JIS text"), "{error}");
+        let error = text_of("t.csv", b"a,b\n1,2\n", Some(encoding("utf-16")), <[u8]>::len).unwrap_err();
+        assert!(error.to_string().contains("is not UTF-16LE text; leave --encoding out"), "{error}");
         let mut out = Vec::new();
         let error = encoding("shift_jis").reader(Box::new(&b"a\n\x81\xff\n"[..])).read_to_end(&mut out).unwrap_err();
         assert!(error.to_string().contains("Shift_JIS"), "{error}");

@@ -75,7 +75,7 @@ fn not_text() {
     let folder = Folder::new();
     let got = message(&folder.write("a.csv", b"x,y\n1,2\n\xe9,3\n"));
     assert!(got.contains("line 3 is not UTF-8"), "{got}");
-    assert!(message(&folder.write("a.csv", b"\xff\xfex\0")).contains("UTF-16"));
+    assert!(message(&folder.write("a.csv", b"\xff\xfex\0\n")).contains("is not UTF-16LE text"));
     assert!(message(&folder.write("a.xlsx", b"PK\x03\x04")).contains("XLSX"));
 }
 
@@ -235,7 +235,7 @@ fn other_formats_are_named_with_the_way_out() {
         (b"\xfd7zXZ\0\0\x04", "an xz file", "unxz"),
         (b"BZh91AY&SY", "bzip2", "bunzip2"),
         (b"\x80\x04\x95\x10\0\0", "pickle", "to_parquet"),
-        (b"{\"id\":892,\"sex\":\"male\"}\n{\"id\":893,\"sex\":\"female\"}\n", "JSON lines", "read_json"),
+        (b"[{\"id\":892,\"sex\":\"male\"},\n{\"id\":893,\"sex\":\"female\"}]\n", "JSON", "lines=True"),
         (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "a JPEG picture", "a folder of pictures for each class"),
         (b"GIF89a\x01\0\x01\0", "a GIF picture", "PNG or JPEG"),
         (b"RIFF\x24\0\0\0WEBPVP8 ", "a WebP picture", "a folder of pictures for each class"),
