@@ -48,6 +48,18 @@ impl InMemory {
         let schema = Schema::new(vec![Field::new(INPUT, kind, &[data.width()]), target])?;
         Ok(InMemory { name: name.to_owned(), data, schema })
     }
+
+    /// The same rows with names for their classes; as many as there are classes.
+    pub fn with_labels(mut self, labels: Vec<String>) -> Result<InMemory, DataError> {
+        for field in self.schema.fields.iter_mut().filter(|field| field.name == TARGET && !field.labels.is_empty()) {
+            if field.labels.len() != labels.len() {
+                let (classes, names) = (field.labels.len(), labels.len());
+                return Err(DataError::Inconsistent(format!("{}: {names} names for {classes} classes", self.name)));
+            }
+            field.labels = labels.clone();
+        }
+        Ok(self)
+    }
 }
 
 impl Source for InMemory {

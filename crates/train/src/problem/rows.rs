@@ -81,9 +81,11 @@ impl RowsInput {
                 Box::new(TextWindows::new(text, *length, *length, Predict::Sequence)?)
             }
             RowsFrom::Cifar => {
-                let (train, test) = read_cifar(path)?.datasets()?;
+                let cifar = read_cifar(path)?;
+                let labels = cifar.labels.clone();
+                let (train, test) = cifar.datasets()?;
                 let half = if test.rows > 0 { test } else { train };
-                Box::new(InMemory::new(&path.escaped(), Arc::new(half))?)
+                Box::new(InMemory::new(&path.escaped(), Arc::new(half))?.with_labels(labels)?)
             }
             RowsFrom::Packed => Box::new(PackedFile::open(path)?.load(u64::MAX)?),
             RowsFrom::Own => {
@@ -95,11 +97,19 @@ impl RowsInput {
         Ok(source)
     }
 
-    /// Inputs are of the kind and size that the model takes.
+    /// Inputs, and targets that are numbers, are of the kind and size that the model takes.
     pub(super) fn check_fits(&self, source: &dyn Source, path: &Path) -> Result<(), TrainError> {
-        let input = |schema: &Schema| schema.field(schema::INPUT).map(|x| (x.kind, x.width()));
         let (found, known) = (source.schema(), &self.schema);
-        match input(found) == input(known) {
+        let alike = |name: &str| match (found.field(name), known.field(name)) {
+            // rows without a shape of their own are pixels one after the other
+            (Some(a), Some(b)) if a.shape.len() == b.shape.len() => a.kind == b.kind && a.shape == b.shape,
+            (Some(a), Some(b)) => a.kind == b.kind && a.width() == b.width(),
+            (None, None) => true,
+            _ => false,
+        };
+        let numbers = |schema: &Schema| schema.field(schema::TARGET).is_some_and(|y| y.kind == Kind::F32);
+        let targets_fit = !numbers(known) || alike(schema::TARGET);
+        match alike(schema::INPUT) && targets_fit {
             true => Ok(()),
             false => Err(TrainError::Setting(format!(
                 "{}: its rows are {found}, the model was trained on {known}",
