@@ -193,7 +193,7 @@ fn settings_no_run_can_mean() {
         ("--batch-size 0", "batch size is 0"),
         ("--hidden 8,x", "separated by commas"),
         ("--hidden 99999999,99999999", "parameters needs about"),
-        ("--loss bce", "use mse, mae or huber"),
+        ("--loss bce", "use mse, mae, huber or quantile"),
         ("--optimizer adan", "adamw"),
         ("--activation swish", "silu"),
         ("--schedule cosin", "cosine"),

@@ -4,7 +4,7 @@ use citius_data::{OnError, Target, TextEncoding};
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::likeliest;
-use crate::{Metrics, Settings};
+use crate::{Metrics, Settings, TrainError};
 
 /// How to evaluate.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -115,6 +115,22 @@ impl ClassReport {
 }
 
 impl Settings {
+    /// Metrics, and those of each class; F1 is that of the class named as the positive one.
+    pub(crate) fn evaluate(
+        &self,
+        outputs: &[f32],
+        target: &Target,
+        scale: (f64, f64),
+        labels: &[String],
+    ) -> Result<(Metrics, Option<ClassReport>), TrainError> {
+        let mut metrics = self.measure(outputs, target, scale);
+        let mut classes = self.class_report(outputs, target, labels);
+        if let (Some(label), Some(classes)) = (&self.details.positive, &mut classes) {
+            classes.set_positive(label, &mut metrics).map_err(TrainError::Setting)?;
+        }
+        Ok((metrics, classes))
+    }
+
     /// Class by class, where a network's outputs stand for classes with these names.
     pub(crate) fn class_report(&self, outputs: &[f32], target: &Target, labels: &[String]) -> Option<ClassReport> {
         match target {

@@ -29,6 +29,8 @@ pub struct FitData<'a> {
     pub validation: Option<&'a Dataset>,
     /// Mean and deviation of a numeric target.
     pub scale: (f64, f64),
+    /// Classes in the order of their numbers.
+    pub labels: &'a [String],
 }
 
 /// A network while it learns.
@@ -354,7 +356,10 @@ impl<'a> Fit<'a> {
     fn validate(&mut self, rows: &Dataset, listener: &mut dyn Listener) -> Result<f64, TrainError> {
         self.good.write_to(self.predictor.weights_mut());
         let outputs = self.predictor.outputs(&rows.features)?;
-        let metrics = self.settings.measure(&outputs, &rows.target, self.data.scale);
+        let metrics = match self.settings.details.positive {
+            None => self.settings.measure(&outputs, &rows.target, self.data.scale),
+            Some(_) => self.settings.evaluate(&outputs, &rows.target, self.data.scale, self.data.labels)?.0,
+        };
         let p = &mut self.progress;
         let epoch = p.epoch;
         p.last_validation = Some(metrics);

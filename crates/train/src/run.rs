@@ -94,12 +94,12 @@ impl Run<'_, '_> {
         if let Some((_, saved, _)) = resumed {
             state.search = saved.search.clone();
         }
-        let scale = problem.input.target_scale();
+        let (scale, labels) = (problem.input.target_scale(), problem.input.labels());
         self.log.on(&self.started());
         self.books.preparing = self.books.began.elapsed().as_secs_f64();
 
         if settings.refit && state.search.is_none() {
-            let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale };
+            let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale, labels };
             let mut fit = self.fit(settings, data, settings.epochs)?;
             let end = self.train(&mut fit, &mut state, resumed.take())?;
             if end != EpochEnd::Done {
@@ -111,7 +111,8 @@ impl Run<'_, '_> {
         let all;
         let (data, epochs) = match &state.search {
             None => {
-                (FitData { train: &problem.train, validation: problem.validation.as_ref(), scale }, settings.epochs)
+                let validation = problem.validation.as_ref();
+                (FitData { train: &problem.train, validation, scale, labels }, settings.epochs)
             }
             Some(search) => {
                 let began = Instant::now();
@@ -120,7 +121,7 @@ impl Run<'_, '_> {
                 all = Material::Resident(rows);
                 self.log.on(&Event::Refitting { epochs: search.epochs, rows: all.rows() });
                 self.books.preparing += began.elapsed().as_secs_f64();
-                (FitData { train: &all, validation: None, scale }, search.epochs)
+                (FitData { train: &all, validation: None, scale, labels }, search.epochs)
             }
         };
         let mut fit = self.fit(settings, data, epochs)?;
@@ -354,12 +355,7 @@ impl Run<'_, '_> {
             None => Ok((Metrics::default(), None)),
             Some(data) => {
                 let outputs = predictor.outputs(&data.features)?;
-                let mut classes = self.settings.class_report(&outputs, &data.target, problem.input.labels());
-                let mut metrics = self.settings.measure(&outputs, &data.target, scale);
-                if let (Some(label), Some(classes)) = (&self.settings.details.positive, &mut classes) {
-                    classes.set_positive(label, &mut metrics).map_err(TrainError::Setting)?;
-                }
-                Ok::<_, TrainError>((metrics, classes))
+                self.settings.evaluate(&outputs, &data.target, scale, problem.input.labels())
             }
         };
         let validation = match (&state.search, &p.best) {
@@ -457,7 +453,8 @@ mod tests {
         let fails = |out: &Path, at: u64| {
             let Training { problem, settings, wishes, .. } = &training;
             let machine = Machine::default();
-            let data = FitData { train: &problem.train, validation: problem.validation.as_ref(), scale: (0.0, 1.0) };
+            let validation = problem.validation.as_ref();
+            let data = FitData { train: &problem.train, validation, scale: (0.0, 1.0), labels: &[] };
             let mut fit = Fit::new(training.model(Device::Cpu).unwrap(), settings, data, 6, machine).unwrap();
             fit.pretence().fails_at = Some(at * fit.steps_per_epoch() + 2);
             fs::create_dir(out).unwrap();

@@ -167,5 +167,5 @@ fn what_the_step_cannot_do_a_loader_does() {
     assert!(report.test.accuracy.unwrap() > 0.8, "{:?}", report.test);
     let wrong = asked(r#"[{"name": "horizontal-flip", "probability": 2.0}]"#);
     let message = Training::new(wrong).err().unwrap().to_string();
-    assert!(message.contains("augment: transform 1: probability 2"), "{message}");
+    assert!(message.contains("augment: horizontal-flip: probability 2"), "{message}");
 }

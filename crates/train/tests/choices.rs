@@ -84,7 +84,7 @@ fn the_impossible_is_refused() {
     assert!(refused(Wishes { clip_norm: Some(0.0), ..open() }).contains("clipped"));
     assert!(refused(Wishes { average: Some(1.5), ..open() }).contains("average"));
     let ce = Loss::by_name("cross-entropy").unwrap();
-    assert!(refused(Wishes { loss: Some(ce), ..open() }).contains("use mse, mae or huber"));
+    assert!(refused(Wishes { loss: Some(ce), ..open() }).contains("use mse, mae, huber or quantile"));
     assert!(refused(Wishes { validation: Some(0.0), refit: Some(true), ..open() }).contains("--validation"));
     assert!(refused(Wishes { task: Some("guess".into()), ..open() }).contains("not a task"));
 }

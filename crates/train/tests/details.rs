@@ -249,7 +249,7 @@ fn what_no_run_can_mean_says_what_to_write() {
         ("y", "layers = [{ units = 8, dropout = 1.5 }]", "below 1"),
         ("y", "hidden = [8]\nlayers = [{ units = 8 }]", "give one of them"),
         ("y", "head = { name = \"softmax\", axis = 2 }", "axis 1"),
-        ("y", "loss = \"nll\"", "use mse, mae or huber"),
+        ("y", "loss = \"nll\"", "use mse, mae, huber or quantile"),
         ("class", "loss = \"bce\"", "use cross-entropy"),
         ("class", "loss = { name = \"mse\", broadcast = true }", "leave it out"),
         ("y", "optimizer = { name = \"adam\", betas = [0.9, 1.0] }", "second beta"),
