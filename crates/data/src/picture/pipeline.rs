@@ -76,11 +76,11 @@ impl Pipeline {
         };
         let mut shape = Shape { size: uniform.map(|(height, width, _)| (height, width)), channels };
         let mut erasing = false;
-        for (i, transform) in self.transforms.iter().enumerate() {
-            transform.check().map_err(|problem| format!("transform {}: {problem}", i + 1))?;
+        for transform in &self.transforms {
+            transform.check().map_err(|problem| format!("{}: {problem}", transform.name()))?;
             let erases = matches!(transform, Transform::RandomErasing(_));
             if erasing && !erases {
-                return Err(format!("transform {}: nothing comes after random-erasing; put it last", i + 1));
+                return Err(format!("{}: nothing comes after random-erasing; put it last", transform.name()));
             }
             erasing |= erases;
             shape = transform.shape(shape);
@@ -237,7 +237,7 @@ mod tests {
         let erase = Transform::RandomErasing(RandomErasing::default());
         assert!(shape(vec![erase, crop.clone()]).unwrap_err().contains("last"));
         let nothing = Transform::CentreCrop(CentreCrop { size: Size::One(0) });
-        assert!(shape(vec![nothing]).unwrap_err().contains("transform 1"));
+        assert!(shape(vec![nothing]).unwrap_err().contains("centre-crop: "));
         for output in [
             Output::F32 { mean: vec![0.0; 2], std: vec![] },
             Output::F32 { mean: vec![], std: vec![0.0] },
