@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use citius_train::{About, Predictions};
+use citius_train::{About, KeptColumn, Predictions};
 use serde_json::{Map, Value, json};
 
 /// How predictions are written.
@@ -67,10 +67,13 @@ impl<'a> AnswerWriter<'a> {
         for column in &predictions.kept {
             write!(out, "{},", quoted(&column.name))?;
         }
+        if let Some(time) = time_of(predictions) {
+            write!(out, "{},", quoted(&time.name))?;
+        }
         let about = match &predictions.about {
             About::Rows => "",
             About::Pictures(_) => "path,",
-            About::Ahead => "step,",
+            About::Ahead { .. } => "step,",
             About::Windows { .. } => "first_row,step,",
         };
         write!(out, "{about}prediction")?;
@@ -87,11 +90,14 @@ impl<'a> AnswerWriter<'a> {
         for column in &predictions.kept {
             write!(out, "{},", column.cells.get(i).map_or(String::new(), |cell| quoted(cell)))?;
         }
+        if let Some(time) = time_of(predictions) {
+            write!(out, "{},", time.cells.get(i).map_or(String::new(), |cell| quoted(cell)))?;
+        }
         match &predictions.about {
             About::Rows => {}
             About::Pictures(paths) => write!(out, "{},", paths.get(i).map_or(String::new(), |path| quoted(path)))?,
-            About::Ahead => write!(out, "{},", i + 1)?,
-            About::Windows { first, horizon } => {
+            About::Ahead { .. } => write!(out, "{},", i + 1)?,
+            About::Windows { first, horizon, .. } => {
                 let (window, step) = (i / (*horizon).max(1), i % (*horizon).max(1));
                 write!(out, "{},{},", first.get(window).copied().unwrap_or_default(), step + 1)?;
             }
@@ -118,6 +124,9 @@ impl<'a> AnswerWriter<'a> {
         for column in &predictions.kept {
             object.insert(column.name.clone(), json!(column.cells.get(i)));
         }
+        if let Some(time) = time_of(predictions) {
+            object.insert(time.name.clone(), json!(time.cells.get(i)));
+        }
         match &predictions.about {
             About::Rows => {
                 object.insert("row".into(), json!(self.written + i));
@@ -125,10 +134,10 @@ impl<'a> AnswerWriter<'a> {
             About::Pictures(paths) => {
                 object.insert("path".into(), json!(paths.get(i)));
             }
-            About::Ahead => {
+            About::Ahead { .. } => {
                 object.insert("step".into(), json!(i + 1));
             }
-            About::Windows { first, horizon } => {
+            About::Windows { first, horizon, .. } => {
                 let (window, step) = (i / (*horizon).max(1), i % (*horizon).max(1));
                 object.insert("first_row".into(), json!(first.get(window)));
                 object.insert("step".into(), json!(step + 1));
@@ -153,6 +162,14 @@ impl<'a> AnswerWriter<'a> {
         }
         serde_json::to_writer(&mut *out, &object)?;
         writeln!(out)
+    }
+}
+
+/// The times of rows that are predicted.
+fn time_of(predictions: &Predictions) -> Option<&KeptColumn> {
+    match &predictions.about {
+        About::Ahead { time } | About::Windows { time, .. } => time.as_ref(),
+        About::Rows | About::Pictures(_) => None,
     }
 }
 
@@ -191,7 +208,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use citius_train::KeptColumn;
 
     fn written(predictions: &Predictions, classes: &[&str]) -> String {
         let classes: Vec<String> = classes.iter().map(|class| (*class).to_owned()).collect();
@@ -280,8 +296,12 @@ mod tests {
     fn steps_and_windows_are_told() {
         let about = |about| Predictions { values: vec![5.0, 6.5, 7.0, 8.0], about, ..Predictions::default() };
         assert_eq!(written(&about(About::Rows), &[]), "prediction\n5\n6.5\n7\n8\n");
-        assert_eq!(written(&about(About::Ahead), &[]), "step,prediction\n1,5\n2,6.5\n3,7\n4,8\n");
-        let windows = About::Windows { first: vec![3, 6], horizon: 2 };
+        let ahead = |time| written(&about(About::Ahead { time }), &[]);
+        assert_eq!(ahead(None), "step,prediction\n1,5\n2,6.5\n3,7\n4,8\n");
+        let time = KeptColumn { name: "day".into(), cells: ["1.5.", "2.5.", "3.5.", "4.5."].map(String::from).into() };
+        let expected = "day,step,prediction\n1.5.,1,5\n2.5.,2,6.5\n3.5.,3,7\n4.5.,4,8\n";
+        assert_eq!(ahead(Some(time)), expected);
+        let windows = About::Windows { first: vec![3, 6], horizon: 2, time: None };
         assert_eq!(written(&about(windows), &[]), "first_row,step,prediction\n3,1,5\n3,2,6.5\n6,1,7\n6,2,8\n");
     }
 }

@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::bench::IsaName;
 use crate::error::Failure;
-use crate::reading::{ColumnArgs, ReadingArgs};
+use crate::reading::{ColumnArgs, ReadingArgs, SeriesArgs};
 use crate::screen::{Sink, line};
 
 #[derive(Args)]
@@ -63,6 +63,8 @@ struct DataArgs {
     /// Rows to predict behind a window; makes a table a series, as --window does [default: 1]
     #[arg(long, value_name = "N")]
     horizon: Option<usize>,
+    #[command(flatten)]
+    series: SeriesArgs,
     /// Sides of the square that pictures are brought to [default: 32]
     #[arg(long, value_name = "PIXELS")]
     size: Option<usize>,
@@ -241,6 +243,8 @@ impl WishArgs {
             window: d.window,
             stride: d.stride,
             horizon: d.horizon,
+            time: d.series.time.clone(),
+            fill: d.series.fill,
             size: d.size,
             augment: d.augment.clone().map(|a| a.0),
             workers: d.workers,

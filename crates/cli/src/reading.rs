@@ -1,6 +1,7 @@
 //! Flags of every command that reads a source: what it is, and how a table's text becomes cells.
 
 use citius_data::TextEncoding;
+use citius_data::source::GapFill;
 use citius_train::{SourceKind, Wishes};
 use clap::Args;
 
@@ -71,6 +72,19 @@ impl ColumnArgs {
     pub fn only(&self) -> Option<Vec<String>> {
         self.only.as_ref().map(|lists| lists.concat())
     }
+}
+
+/// Flags of the commands that make windows over a series.
+#[derive(Args, Clone)]
+pub struct SeriesArgs {
+    /// Column that says when each row of a series was; its rows are sorted by it. none: rows are in the order of the file
+    /// [default: the first column of dates]
+    #[arg(long, value_name = "COLUMN|none", allow_hyphen_values = true)]
+    pub time: Option<String>,
+    /// What takes the place of missing values of a series, and of missing rows: previous, the value before them; linear, a
+    /// straight line between their neighbours; refuse, an error [default: previous]
+    #[arg(long, value_name = "previous|linear|refuse")]
+    pub fill: Option<GapFill>,
 }
 
 /// What one flag lists.

@@ -28,6 +28,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("window", "window = 5"),
     ("stride", "stride = 3"),
     ("horizon", "horizon = 2"),
+    ("time", "time = 0"),
+    ("fill", "fill = \"linear\""),
     ("size", "size = 20"),
     ("augment", "augment = [{ name = \"vertical-flip\" }]"),
     ("mix", "mix = { name = \"mixup\", alpha = 0.3 }"),

@@ -56,7 +56,15 @@ impl TextEncoding {
 
     /// What `source` holds, as UTF-8.
     pub(crate) fn reader(self, source: Box<dyn Read + Send>) -> Utf8Reader {
-        Utf8Reader { source, encoding: self, decoder: self.0.new_decoder(), output: String::new(), taken: 0, begun: false, ended: false }
+        Utf8Reader {
+            source,
+            encoding: self,
+            decoder: self.0.new_decoder(),
+            output: String::new(),
+            taken: 0,
+            begun: false,
+            ended: false,
+        }
     }
 }
 

@@ -54,8 +54,8 @@ pub use order::{Network, Order, Sampling, Shard, Weights};
 pub use packed::{PackOptions, PackWriter, PackedFile, pack_source, pack_stream};
 pub use picture::{Grid, PictureFiles, PictureFolder, PictureList, PictureSource, Pictures, Pipeline, Transform};
 pub use prepare::{
-    Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PreparationNote, PrepareOptions, Scale, Select, Task, TextFeatures,
-    infer_task,
+    Categorical, ColumnOptions, Fill, Impute, Pca, Preparation, PreparationNote, PrepareOptions, Scale, Select, Task,
+    TextFeatures, infer_task,
 };
 pub use rng::SplitMix64;
 pub use schema::{Field, INPUT, Kind, Schema, TARGET};

@@ -382,7 +382,8 @@ pub(crate) mod tests {
         let device = if whole { Device::Cuda(0) } else { Device::Cpu };
         let model = settings.model_for(device, 64, 1).unwrap();
         let validation = train.resident();
-        Fit::new(model, settings, FitData { train, validation, scale: (0.0, 1.0), labels: &[] }, 4, Machine::default()).unwrap()
+        Fit::new(model, settings, FitData { train, validation, scale: (0.0, 1.0), labels: &[] }, 4, Machine::default())
+            .unwrap()
     }
 
     /// Processors keep wide layers in strips, GPUs whole: what one saves, the other takes up.

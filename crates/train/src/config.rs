@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use citius_data::picture::{Mix, Transform};
+use citius_data::source::GapFill;
 use citius_data::{Escaped, OnError, PrepareOptions, TextEncoding};
 use citius_nn::{
     Activation, ByName, Head, HiddenLayer, LayerMode, Loss, Network, OptimizerConfig, Reduction, ScheduleConfig,
@@ -127,6 +128,11 @@ wishes! {
     stride: usize => "series and texts",
     /// Rows to predict behind a window.
     horizon: usize => "series",
+    /// The column that says when each row of a series was, by name or index; `none`: rows are in the order of the file.
+    #[serde(deserialize_with = "text_or_number")]
+    time: String => "series",
+    /// What takes the place of a missing value of a series: `previous`, `linear`, or `refuse`.
+    fill: GapFill => "series",
     /// Sides of the square that pictures are brought to.
     size: usize => "folders of pictures",
     /// What is done to training pictures, anew in every epoch.

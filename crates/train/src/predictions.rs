@@ -47,10 +47,11 @@ pub enum About {
     Rows,
     /// Pictures, by their paths as given.
     Pictures(Vec<String>),
-    /// The rows behind the last one: steps 1, 2 …
-    Ahead,
-    /// For each window the `horizon` rows behind it; `first` holds the number of the first of these rows, from 0.
-    Windows { first: Vec<usize>, horizon: usize },
+    /// The rows behind the last one: steps 1, 2 …; `time` holds the time of each prediction, where rows have one.
+    Ahead { time: Option<KeptColumn> },
+    /// For each window the `horizon` rows behind it; `first` holds the number of the first of these rows, from 0, in the order of
+    /// time.
+    Windows { first: Vec<usize>, horizon: usize, time: Option<KeptColumn> },
 }
 
 impl Predictions {

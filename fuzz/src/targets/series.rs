@@ -1,6 +1,6 @@
 //! Windows over the rows of a table.
 
-use citius_data::source::{Missing, SeriesOptions, SeriesWindows};
+use citius_data::source::{GapFill, SeriesOptions, SeriesWindows, TimedRows};
 use citius_data::{Heap, Rows, Slot, Source, Table};
 
 use crate::Draw;
@@ -18,10 +18,15 @@ pub fn run(input: &[u8]) {
         horizon: sizes[2],
         fit_rows: draw.flag().then(|| size(draw.byte())..size(draw.byte())),
         scale: None,
-        missing: draw.pick(&[Missing::Previous, Missing::Refuse]),
+        fill: draw.pick(&[GapFill::Previous, GapFill::Linear, GapFill::Refuse]),
+        longest_fill: size(draw.byte()),
     };
     let (cuts, reach_back) = ([(); 4].map(|()| size(draw.byte())), draw.flag());
+    let time = draw.pick(&[None, Some("0"), Some("none")]);
     let Ok(table) = Table::from_bytes("s.csv", draw.rest(), &Default::default()) else { return };
+    let Ok(table) = TimedRows::new(table, time, options.longest_fill.min(100)) else { return };
+    assert!(table.times.is_sorted() && (table.index.is_none() || table.times.len() == table.table.rows));
+    (0..table.times.len() + 3).for_each(|row| drop(table.written(row)));
     let Ok(windows) = SeriesWindows::new(&table, &options) else { return };
     let all = gathered(&windows);
     assert!(all.iter().flatten().all(|value| value.is_finite()), "a value that is not finite");

@@ -16,7 +16,7 @@ use super::rows::Stoppable;
 use super::{Progress, SourceArgs};
 use crate::args::on_error;
 use crate::error::{Done, Failure};
-use crate::reading::ColumnArgs;
+use crate::reading::{ColumnArgs, SeriesArgs};
 use crate::screen::{self, Sink, line, number, seconds};
 use crate::train::interruption;
 
@@ -45,6 +45,8 @@ pub struct PackArgs {
     /// Rows to predict behind a window [default: 1]
     #[arg(long, value_name = "N")]
     pub(super) horizon: Option<usize>,
+    #[command(flatten)]
+    pub(super) series: SeriesArgs,
     /// Pack the test half of MNIST's or CIFAR's files [default: the training half]
     #[arg(long)]
     pub(super) test: bool,
@@ -112,6 +114,8 @@ fn check_flags(args: &PackArgs, found: &Found) -> Result<(), Failure> {
             "--window makes a series of a table",
         ),
         ((args.horizon.is_some() || args.stride.is_some()) && !windows, "--horizon and --stride need --window"),
+        (args.series.time.is_some() && !windows, "--time is for a series, which --window makes of a table"),
+        (args.series.fill.is_some() && !windows, "--fill is for a series, which --window makes of a table"),
         (args.source.reading.target.is_some() && !table, "--target is for a table"),
     ];
     match wrong.into_iter().find(|(wrong, _)| *wrong) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use citius_data::picture::transform::{Resize, Size};
 use citius_data::picture::{Channels, Output, Pictures};
-use citius_data::source::{SeriesOptions, SeriesWindows, tables};
+use citius_data::source::{SeriesOptions, SeriesWindows, TimedRows, longest_fill, tables};
 use citius_data::table::open_blocks;
 use citius_data::{
     DataError, Encoded, Escaped, FieldMut, Found, Grid, Images, InMemory, OnError, Order, PictureSource, Pipeline,
@@ -134,20 +134,25 @@ fn series(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {
     };
     let table = Table::read(path, &args.source.read_options()?)?;
     let (length, stride, horizon) = (args.window.unwrap_or(96), args.stride.unwrap_or(1), args.horizon.unwrap_or(1));
+    let (fill, longest) = (args.series.fill.unwrap_or_default(), longest_fill(length));
+    let series = TimedRows::new(table, args.series.time.as_deref(), longest)?;
     let earlier = |rows: usize| rows - (rows as f64 * LATEST) as usize;
-    let fitted = earlier(earlier(table.rows));
+    let fitted = earlier(earlier(series.table.rows));
     let options = SeriesOptions {
         targets: args.source.reading.target.clone().into_iter().collect(),
         length,
         stride,
         horizon,
         fit_rows: Some(0..fitted),
+        fill,
+        longest_fill: longest,
         ..SeriesOptions::default()
     };
-    let windows = SeriesWindows::new(&table, &options)?;
+    let windows = SeriesWindows::new(&series, &options)?;
     let mut told = vec![format!("scaled by mean and deviation of the first {} rows", count(fitted))];
-    told.extend(windows.notes().iter().cloned());
-    let from = RowsFrom::Series { length, stride, horizon, scale: windows.scale().clone() };
+    told.extend(series.remarks.iter().chain(windows.notes()).cloned());
+    let (scale, time) = (windows.scale().clone(), series.index.clone());
+    let from = RowsFrom::Series { length, stride, horizon, scale, time, fill };
     let notes = BTreeMap::from([(FROM_NOTE.to_owned(), value(&from)?)]);
     let schema = windows.schema().clone();
     Ok(Packing { what: What::Source(Arc::new(windows)), schema, notes, told, order: Vec::new() })

@@ -18,10 +18,19 @@ use crate::table::Table;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PreparationNote {
-    Task { task: Task, target: String, why: String },
-    Inputs { inputs: usize, why: String },
+    Task {
+        task: Task,
+        target: String,
+        why: String,
+    },
+    Inputs {
+        inputs: usize,
+        why: String,
+    },
     /// Columns that are left out, as all training rows hold the same value.
-    Constant { constant: Vec<String> },
+    Constant {
+        constant: Vec<String>,
+    },
     Remark(String),
 }
 

@@ -169,12 +169,8 @@ impl PrepareOptions {
             if let Some(categorical) = own.categorical {
                 // Taken as labels now: what the table wishes for labels holds.
                 let read_as_text = wish.read_as_text;
-                *wish = Wish {
-                    categorical: Some(categorical),
-                    own_categories: true,
-                    read_as_text,
-                    ..self.wish_for(true)
-                };
+                *wish =
+                    Wish { categorical: Some(categorical), own_categories: true, read_as_text, ..self.wish_for(true) };
             }
             if let Some(text) = own.text_features {
                 let (problem, next) = match (own.categorical, is_text(index)) {

@@ -31,7 +31,11 @@ fn refused(text: &str, options: &str) -> String {
 }
 
 fn noted(preparation: &Preparation, words: &str) {
-    assert!(preparation.notes().iter().any(|note| note.to_string().contains(words)), "{words:?} not in {:?}", preparation.notes());
+    assert!(
+        preparation.notes().iter().any(|note| note.to_string().contains(words)),
+        "{words:?} not in {:?}",
+        preparation.notes()
+    );
 }
 
 const HOMES: &str = "rooms,area,place,y\n\
@@ -194,7 +198,10 @@ fn selected_columns() {
     assert_eq!(p.feature_names(), ["a", "twice"]);
     noted(&p, "inputs: 2");
     let logged = fit(&text, "log = [\"noise\"]\nselect = { best = 1 }").unwrap();
-    assert!(!logged.notes().iter().any(|note| note.to_string().contains("logarithm")), "nothing is said of columns left out");
+    assert!(
+        !logged.notes().iter().any(|note| note.to_string().contains("logarithm")),
+        "nothing is said of columns left out"
+    );
     assert_eq!(inputs(&p, "a,twice\n1,2\n2,4\n").len(), 2, "what was left out is not needed later");
     assert!(refused(&text, "select = { best = 5 }").contains("5 of 4 usable columns; use at most 4"));
     assert!(refused(&text, "select = { min-variance = 1e9 }").contains("variance below 1000000000"));

@@ -11,30 +11,35 @@
 //! files.rs     patterns for file names; several tables as one
 //! text.rs      windows over a text; vocabulary.rs: its tokens by number
 //! series.rs    windows over the rows of a table in the order of time; scale.rs: means and deviations
+//! time_index/   its time column: rows sorted, the step from row to row, gaps; gap_fill.rs: missing values
 //! plain.rs     the fast way for columns of numbers
 //! ```
 
 mod concat;
 mod encoded;
 mod files;
+mod gap_fill;
 mod memory;
 mod plain;
 mod scale;
 mod series;
 pub(crate) mod stored;
 mod text;
+mod time_index;
 mod vocabulary;
 
 pub use concat::{Concat, ConcatStream};
 pub use encoded::Encoded;
 pub(crate) use encoded::{in_file, pick};
 pub use files::{expand, tables};
+pub use gap_fill::GapFill;
 pub use memory::InMemory;
 pub use scale::{ColumnScale, SeriesScale};
-pub use series::{Missing, SeriesOptions, SeriesWindows};
+pub use series::{SeriesInputs, SeriesOptions, SeriesWindows, longest_fill};
 pub use stored::Stored;
 pub(crate) use text::characters;
 pub use text::{Predict, Text, TextWindows};
+pub use time_index::{TimeFormat, TimeIndex, TimeStep, TimedRows};
 pub use vocabulary::{Unit, Vocabulary};
 
 use crate::error::DataError;

@@ -1,17 +1,19 @@
 //! Windows over the rows of a table in the order of time: some rows, and what follows them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
+use super::gap_fill::{GapFill, fill};
 use super::scale::{ColumnScale, SeriesScale};
 use super::stored::check;
+use super::time_index::TimedRows;
 use super::{Rows, Source};
 use crate::error::DataError;
+use crate::plural;
 use crate::schema::{Field, INPUT, Kind, Schema, TARGET};
 use crate::slot::FieldMut;
 use crate::split::Splits;
-use crate::table::{Table, Values};
+use crate::table::{Column, Table, Values};
 
 /// What a series is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +32,10 @@ pub struct SeriesOptions {
     pub fit_rows: Option<Range<usize>>,
     /// Means and deviations a model was trained with, instead of those of `fit_rows`.
     pub scale: Option<SeriesScale>,
-    pub missing: Missing,
+    /// What takes the place of missing values, and of the rows of gaps.
+    pub fill: GapFill,
+    /// Runs of more missing values are not filled, and no window holds one of them.
+    pub longest_fill: usize,
 }
 
 impl Default for SeriesOptions {
@@ -43,19 +48,16 @@ impl Default for SeriesOptions {
             horizon: 1,
             fit_rows: None,
             scale: None,
-            missing: Missing::Refuse,
+            fill: GapFill::default(),
+            longest_fill: longest_fill(96),
         }
     }
 }
 
-/// What to do with a missing value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Missing {
-    #[default]
-    Refuse,
-    /// The value of the row before takes its place.
-    Previous,
+/// The longest run of missing values that is filled in windows of so many rows. Of two weeks of hours it is 14 hours: more of a
+/// window should not be made up.
+pub fn longest_fill(length: usize) -> usize {
+    (length / 24).max(3)
 }
 
 /// Rows are windows: `x f32[length, columns]`, `y f32[horizon, targets]`; all scaled to mean 0 and deviation 1.
@@ -67,16 +69,17 @@ pub struct SeriesWindows {
     y: Vec<f32>,
     table_rows: usize,
     length: usize,
-    stride: usize,
     horizon: usize,
     scale: SeriesScale,
     notes: Vec<String>,
     schema: Schema,
-    rows: u32,
+    /// The first row of each window, rising.
+    starts: Vec<u32>,
 }
 
 impl SeriesWindows {
-    pub fn new(table: &Table, options: &SeriesOptions) -> Result<SeriesWindows, DataError> {
+    pub fn new(series: &TimedRows, options: &SeriesOptions) -> Result<SeriesWindows, DataError> {
+        let table = &series.table;
         table.check()?;
         let SeriesOptions { length, stride, horizon, .. } = *options;
         if length == 0 || stride == 0 || horizon == 0 {
@@ -95,22 +98,40 @@ impl SeriesWindows {
                 next: "use shorter windows or a longer series".into(),
             });
         };
-        let rows = u32::try_from(room / stride + 1)
-            .map_err(|_| DataError::Inconsistent(format!("{}: more than {} windows", table.name, u32::MAX)))?;
+        u32::try_from(table.rows)
+            .map_err(|_| DataError::Inconsistent(format!("{}: more than {} rows", table.name, u32::MAX)))?;
 
-        let (columns, targets, notes) = pick(table, options)?;
+        let (columns, targets, mut notes) = pick(series, options)?;
         let scale = match &options.scale {
             Some(scale) => scale.clone().of(table, &columns, &targets)?,
             None => SeriesScale::fit(table, &columns, &targets, options.fit_rows.clone())?,
         };
-        let x = scaled(table, 0..table.rows, &columns, &scale.columns, options.missing)?;
-        let y = scaled(table, 0..table.rows, &targets, &scale.targets, options.missing)?;
+        let (rule, longest) = (options.fill, options.longest_fill);
+        let x = scaled(series, &columns, &scale.columns, rule, longest)?;
+        let y = scaled(series, &targets, &scale.targets, rule, longest)?;
+        // columns to predict that windows hold are not told twice
+        let others = y.notes.iter().filter(|note| !x.notes.contains(note));
+        notes.extend(x.notes.iter().chain(others).cloned());
+        let usable: Vec<bool> = x.usable.iter().zip(&y.usable).map(|(x, y)| *x && *y).collect();
+        let unbroken = unbroken(&usable, &series.breaks);
+        let whole = |start: &usize| unbroken[start + length + horizon - 1] >= length + horizon;
+        let starts: Vec<u32> = (0..=room).step_by(stride).filter(whole).map(|start| start as u32).collect();
+        if starts.is_empty() {
+            return Err(DataError::Empty {
+                file: table.name.clone(),
+                what: format!(
+                    "no {} rows in a row are without a long gap, as a window and what follows need",
+                    length + horizon
+                ),
+                next: "use shorter windows, or fill the gaps of the file".into(),
+            });
+        }
         let schema = Schema::new(vec![
             Field::new(INPUT, Kind::F32, &[length, columns.len()]),
             Field::new(TARGET, Kind::F32, &[horizon, targets.len()]),
         ])?;
         let (name, table_rows) = (table.name.clone(), table.rows);
-        Ok(SeriesWindows { name, x, y, table_rows, length, stride, horizon, scale, notes, schema, rows })
+        Ok(SeriesWindows { name, x: x.values, y: y.values, table_rows, length, horizon, scale, notes, schema, starts })
     }
 
     /// How values were scaled, to be kept with a model.
@@ -118,7 +139,7 @@ impl SeriesWindows {
         &self.scale
     }
 
-    /// What was left out, for people.
+    /// What was left out or filled, for people.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -129,14 +150,11 @@ impl SeriesWindows {
         let first = match reach_back {
             true => rows.start.saturating_sub(self.length),
             false => rows.start,
-        }
-        .div_ceil(self.stride);
-        // starts s with s + length + horizon ≤ end
-        let after = match end.checked_sub(self.length + self.horizon) {
-            Some(last) => last / self.stride + 1,
-            None => 0,
         };
-        first.min(after) as u32..after as u32
+        let begin_before = |row: usize| self.starts.partition_point(|start| (*start as usize) < row) as u32;
+        // starts s with s + length + horizon ≤ end
+        let after = end.checked_sub(self.length + self.horizon).map_or(0, |last| begin_before(last + 1));
+        begin_before(first).min(after)..after
     }
 
     /// Windows for ranges of table rows, apart from each other: no window crosses a border. With `reach_back` the inputs
@@ -182,7 +200,7 @@ impl Source for SeriesWindows {
     }
 
     fn rows(&self) -> u32 {
-        self.rows
+        self.starts.len() as u32
     }
 
     fn gather(&self, rows: &Rows<'_>, into: &mut [FieldMut<'_>]) -> Result<(), DataError> {
@@ -190,7 +208,8 @@ impl Source for SeriesWindows {
         let [FieldMut::F32(x), FieldMut::F32(y)] = into else { return Ok(()) };
         let copy = |from: &[f32], width: usize, skip: usize, count: usize, to: &mut [f32]| {
             for (row, to) in rows.numbers.iter().zip(to.chunks_exact_mut((count * width).max(1))) {
-                to.copy_from_slice(&from[(*row as usize * self.stride + skip) * width..][..count * width]);
+                let first = self.starts[*row as usize] as usize + skip;
+                to.copy_from_slice(&from[first * width..][..count * width]);
             }
         };
         copy(&self.x, self.scale.columns.len(), 0, self.length, x);
@@ -199,25 +218,50 @@ impl Source for SeriesWindows {
     }
 }
 
+/// Rows of a series as windows hold them.
+pub struct SeriesInputs {
+    /// `[rows, columns]`
+    pub values: Vec<f32>,
+    /// Up to each row: how many follow each other without a break, or a value that is missing still.
+    pub unbroken: Vec<usize>,
+    /// What was filled, for people.
+    pub notes: Vec<String>,
+}
+
 impl SeriesScale {
-    /// Rows of a table as windows hold them, `[rows, columns]`. The columns to predict need not be there.
-    pub fn inputs(&self, table: &Table, rows: Range<usize>) -> Result<Vec<f32>, DataError> {
-        table.check()?;
-        if rows.start > rows.end || rows.end > table.rows {
-            let problem = format!("{}: rows {rows:?} of a table of {}", table.name, table.rows);
-            return Err(DataError::Inconsistent(problem));
-        }
+    /// The rows of a series as windows hold them. The columns to predict need not be there.
+    pub fn inputs(&self, series: &TimedRows, rule: GapFill, longest: usize) -> Result<SeriesInputs, DataError> {
+        series.table.check()?;
         let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
-        let columns = numeric(table, &names)?;
-        scaled(table, rows, &columns, &self.columns, Missing::Refuse)
+        let columns = numeric(&series.table, &names)?;
+        let Scaled { values, usable, notes } = scaled(series, &columns, &self.columns, rule, longest)?;
+        Ok(SeriesInputs { values, unbroken: unbroken(&usable, &series.breaks), notes })
     }
+}
+
+/// Up to each row: how many that are usable follow each other without a break.
+fn unbroken(usable: &[bool], breaks: &[usize]) -> Vec<usize> {
+    let (mut run, mut breaks) = (0, breaks.iter().peekable());
+    let count = |(row, usable): (usize, &bool)| {
+        let fresh = breaks.next_if(|next| **next == row).is_some();
+        run = match (usable, fresh) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => run + 1,
+        };
+        run
+    };
+    usable.iter().enumerate().map(count).collect()
 }
 
 /// Columns of windows, columns to predict, and what was left out.
 type Picked = (Vec<usize>, Vec<usize>, Vec<String>);
 
-fn pick(table: &Table, options: &SeriesOptions) -> Result<Picked, DataError> {
-    let all = || (0..table.columns.len()).filter(|column| is_numeric(table, *column));
+fn pick(series: &TimedRows, options: &SeriesOptions) -> Result<Picked, DataError> {
+    let table = &series.table;
+    let is_time = |name: &str| series.index.as_ref().is_some_and(|index| index.column == name);
+    let usable = |column: &usize| is_numeric(table, *column) && !is_time(&table.columns[*column].name);
+    let all = || (0..table.columns.len()).filter(usable);
     let Some(last) = all().next_back() else {
         return Err(DataError::NoFeatures { file: table.name.clone(), why: "no column holds numbers".into() });
     };
@@ -225,7 +269,8 @@ fn pick(table: &Table, options: &SeriesOptions) -> Result<Picked, DataError> {
     let columns = match options.columns.is_empty() {
         false => numeric(table, &options.columns)?,
         true => {
-            for column in table.columns.iter().filter(|column| matches!(column.values, Values::Text { .. })) {
+            let text = |column: &&Column| matches!(column.values, Values::Text { .. }) && !is_time(&column.name);
+            for column in table.columns.iter().filter(text) {
                 notes.push(format!("column {:?} holds text and is left out", column.name));
             }
             all().collect()
@@ -251,43 +296,69 @@ fn is_numeric(table: &Table, column: usize) -> bool {
     matches!(table.columns[column].values, Values::Number(_))
 }
 
-/// Rows of the columns beside each other, row-major, scaled.
+/// Rows of some columns beside each other.
+struct Scaled {
+    values: Vec<f32>,
+    /// Rows without a missing value.
+    usable: Vec<bool>,
+    notes: Vec<String>,
+}
+
 fn scaled(
-    table: &Table,
-    rows: Range<usize>,
+    series: &TimedRows,
     columns: &[usize],
     scales: &[ColumnScale],
-    missing: Missing,
-) -> Result<Vec<f32>, DataError> {
-    let mut out = vec![0.0; rows.len() * columns.len()];
+    rule: GapFill,
+    longest: usize,
+) -> Result<Scaled, DataError> {
+    let table = &series.table;
+    let (mut out, mut usable, mut notes) = (vec![0.0; table.rows * columns.len()], vec![true; table.rows], Vec::new());
     for (at, (column, scale)) in columns.iter().zip(scales).enumerate() {
+        let name = &table.columns[*column].name;
         let Values::Number(values) = &table.columns[*column].values else { continue };
-        let mut previous = None;
-        for (i, value) in values[rows.clone()].iter().enumerate() {
-            let wrong = |problem: &str, next: &str| DataError::Cell {
-                place: table.place(rows.start + i, *column),
-                problem: problem.to_owned(),
-                next: next.to_owned(),
-            };
-            let value = match (value.is_nan(), missing, previous) {
-                (false, ..) => *value,
-                (true, Missing::Previous, Some(previous)) => previous,
-                (true, Missing::Previous, None) => {
-                    return Err(wrong("the value is missing, and so is any before it", "remove the first rows"));
-                }
-                (true, Missing::Refuse, _) => {
-                    return Err(wrong("the value is missing", "fill it, or let the previous value take its place"));
-                }
-            };
-            previous = Some(value);
+        let wrong = |row: usize, problem: &str, next: &str| DataError::Cell {
+            place: table.place(row, *column),
+            problem: problem.to_owned(),
+            next: next.to_owned(),
+        };
+        let mut values = Cow::Borrowed(values);
+        if let Some(first) = values.iter().position(|value| value.is_nan()) {
+            if rule == GapFill::Refuse {
+                let next = "correct it, or let a rule fill it: --fill previous or linear";
+                return Err(wrong(first, "the value is missing", next));
+            }
+            let missing = values.iter().filter(|value| value.is_nan()).count();
+            let mut filled = 0;
+            let mut from = 0;
+            for to in series.breaks.iter().copied().chain([table.rows]) {
+                filled += fill(&mut values.to_mut()[from..to], rule, longest);
+                from = to;
+            }
+            if filled > 0 {
+                let values = plural(filled, "missing value");
+                notes.push(format!("{values} of {name:?} filled with {}", rule.described()));
+            }
+            if missing > filled {
+                let values = plural(missing - filled, "missing value");
+                notes.push(format!(
+                    "{values} of {name:?} not filled, as more than {longest} are in a row, or none is before them: no window \
+                     holds them"
+                ));
+            }
+        }
+        for (row, value) in values.iter().enumerate() {
+            if value.is_nan() {
+                usable[row] = false;
+                continue;
+            }
             let number = ((value - scale.mean) / scale.deviation) as f32;
             if !number.is_finite() {
-                return Err(wrong(&format!("{value} is too far from the other values"), "correct or remove it"));
+                return Err(wrong(row, &format!("{value} is too far from the other values"), "correct or remove it"));
             }
-            out[i * columns.len() + at] = number;
+            out[row * columns.len() + at] = number;
         }
     }
-    Ok(out)
+    Ok(Scaled { values: out, usable, notes })
 }
 
 #[cfg(test)]
@@ -295,12 +366,17 @@ mod tests {
     use super::*;
     use crate::table::ReadOptions;
 
-    fn table(text: &str) -> Table {
-        Table::from_bytes("s.csv", text.as_bytes(), &ReadOptions::default()).unwrap()
+    fn series(text: &str, time: Option<&str>) -> TimedRows {
+        let table = Table::from_bytes("s.csv", text.as_bytes(), &ReadOptions::default()).unwrap();
+        TimedRows::new(table, time, 3).unwrap()
+    }
+
+    fn table(text: &str) -> TimedRows {
+        series(text, Some("none"))
     }
 
     /// a = 0, 1, 2 …, b = 10 · a
-    fn ramp(rows: usize) -> Table {
+    fn ramp(rows: usize) -> TimedRows {
         let lines = (0..rows).map(|i| format!("2020-01-{:02},{i},{}\n", i % 28 + 1, i * 10));
         table(&format!("date,a,b\n{}", lines.collect::<String>()))
     }
@@ -379,28 +455,61 @@ mod tests {
     #[test]
     fn missing_values_are_told_or_filled() {
         let gaps = table("a,b\n1,2\n,3\n3,4\n4,5\n");
-        let ask = |missing| SeriesWindows::new(&gaps, &SeriesOptions { missing, ..options(2, 1, 1) });
-        let error = ask(Missing::Refuse).err().unwrap().to_string();
-        assert!(error.contains("row 2, column \"a\""), "{error}");
-        let windows = ask(Missing::Previous).unwrap();
+        let ask = |fill| SeriesWindows::new(&gaps, &SeriesOptions { fill, ..options(2, 1, 1) });
+        let error = ask(GapFill::Refuse).err().unwrap().to_string();
+        assert!(error.contains("row 2, column \"a\"") && error.contains("--fill previous"), "{error}");
+        let windows = ask(GapFill::Previous).unwrap();
         let (x, _) = row(&windows, 0);
         assert_eq!(x[0], x[2]);
-        let late = table("a,b\n,2\n1,3\n3,4\n4,5\n");
-        let error = SeriesWindows::new(&late, &SeriesOptions { missing: Missing::Previous, ..options(2, 1, 1) });
-        assert!(error.err().unwrap().to_string().contains("row 1"));
+        assert_eq!(windows.notes(), ["1 missing value of \"a\" filled with the value before them"]);
+        let (x, _) = row(&ask(GapFill::Linear).unwrap(), 0);
+        assert!(x[0] < x[2] && x[2] < 0.0, "halfway from 1 to 3");
+    }
+
+    #[test]
+    fn no_window_holds_what_is_not_filled() {
+        // the first value has none before it, and rows 8 to 12 are too many
+        let value = |row: usize| if row == 0 || (8..13).contains(&row) { String::new() } else { row.to_string() };
+        let rows: String = (0..20).map(|row| format!("{},{row}\n", value(row))).collect();
+        let windows = SeriesWindows::new(&table(&format!("a,b\n{rows}")), &options(3, 1, 1)).unwrap();
+        assert_eq!(windows.starts, [1, 2, 3, 4, 13, 14, 15, 16]);
+        assert_eq!((windows.windows_in(0..8, false), windows.windows_in(8..20, true)), (0..4, 4..8));
+        assert!(windows.notes()[0].starts_with("6 missing values of \"a\" not filled"), "{:?}", windows.notes());
+        let all: String = (0..20)
+            .map(|row| format!("{},{row}\n", if row % 6 == 0 { row.to_string() } else { String::new() }))
+            .collect();
+        let error = SeriesWindows::new(&table(&format!("a,b\n{all}")), &options(3, 1, 1)).err().unwrap().to_string();
+        assert!(error.contains("no 4 rows in a row are without a long gap"), "{error}");
+    }
+
+    #[test]
+    fn windows_cross_no_long_gap_in_time() {
+        // two days are filled, ten are not
+        let days = (1..=8).chain(11..=18).map(|day| format!("2024-01-{day:02},{day}\n"));
+        let later = (1..=8).map(|day| format!("2024-02-{day:02},{}\n", 100 + day));
+        let text = format!("day,a\n{}", days.chain(later).collect::<String>());
+        let gaps = series(&text, None);
+        assert_eq!((gaps.table.rows, &gaps.breaks[..]), (26, &[18][..]));
+        let windows = SeriesWindows::new(&gaps, &options(3, 1, 1)).unwrap();
+        let expected: Vec<u32> = (0..=14).chain(18..=22).collect();
+        assert_eq!(windows.starts, expected);
+        assert_eq!(windows.scale().columns.len(), 1, "the time is no input");
     }
 
     #[test]
     fn inputs_are_those_of_windows() {
         let columns = vec![column("a", 0.0, 1.0), column("b", 10.0, 10.0)];
         let scale = SeriesScale { columns, targets: vec![column("c", 0.0, 1.0)] };
-        assert_eq!(scale.inputs(&ramp(10), 8..10).unwrap(), [8.0, 7.0, 9.0, 8.0]);
-        assert!(scale.inputs(&ramp(10), 8..11).is_err());
-        let gap = table("a,b\n,2\n1,3\n3,\n");
-        assert_eq!(scale.inputs(&gap, 1..2).unwrap(), [1.0, -0.7]);
-        let error = scale.inputs(&gap, 1..3).unwrap_err().to_string();
-        assert!(error.contains("row 3, column \"b\""), "{error}");
-        assert!(scale.inputs(&table("a\n1\n"), 0..1).unwrap_err().to_string().contains("no column \"b\""));
+        let inputs = scale.inputs(&ramp(10), GapFill::Refuse, 0).unwrap();
+        assert_eq!((&inputs.values[16..], inputs.unbroken[9]), (&[8.0, 7.0, 9.0, 8.0][..], 10));
+        let gap = table("a,b\n,2\n1,3\n3,\n4,5\n");
+        let inputs = scale.inputs(&gap, GapFill::Previous, 3).unwrap();
+        assert_eq!((&inputs.values[2..6], &inputs.unbroken[..]), (&[1.0, -0.7, 3.0, -0.7][..], &[0, 1, 2, 3][..]));
+        let error = scale.inputs(&gap, GapFill::Refuse, 3).err().unwrap().to_string();
+        assert!(error.contains("row 1, column \"a\""), "{error}");
+        assert!(
+            scale.inputs(&table("a\n1\n"), GapFill::Refuse, 0).err().unwrap().to_string().contains("no column \"b\"")
+        );
     }
 
     #[test]

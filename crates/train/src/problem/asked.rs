@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use citius_data::picture::{PictureFiles, PictureSource, Pipeline};
-use citius_data::source::SeriesScale;
+use citius_data::source::{GapFill, SeriesInputs, SeriesScale, TimeIndex, TimedRows};
 use citius_data::{
     DataError, Dataset, Escaped, Features, FieldMut, Found, Kind, OnError, Rows, Source, Table, Target, schema,
 };
 
+use super::plural;
 use super::rows::{RowsFrom, RowsInput, open_pictures};
 use crate::TrainError;
-use crate::predictions::{About, PredictOptions};
+use crate::predictions::{About, KeptColumn, PredictOptions};
 
 /// Inputs alone, and what each answer will be about.
 pub(crate) struct Asked {
@@ -29,18 +30,22 @@ impl RowsInput {
         }
         let path = only(sources)?;
         match &self.from {
-            RowsFrom::Series { length, stride, horizon, scale } => {
-                let windows = Windows { length: *length, stride: (*stride).max(1), width: self.width(), scale };
+            RowsFrom::Series { length, stride, horizon, scale, time, fill } => {
+                let windows = Windows {
+                    length: *length,
+                    stride: (*stride).max(1),
+                    horizon: *horizon,
+                    width: self.width(),
+                    scale,
+                    time: time.as_ref(),
+                    fill: *fill,
+                };
                 match (is_packed(path), options.every_window) {
-                    (false, false) => Ok(Asked::new(windows.last(path)?, About::Ahead)),
-                    (false, true) => {
-                        let features = windows.all(path)?;
-                        let about = windows.about(features.rows(), *horizon);
-                        Ok(Asked::new(features, about))
-                    }
+                    (false, false) => windows.last(path),
+                    (false, true) => windows.all(path),
                     (true, true) => {
                         let asked = self.rows(path)?;
-                        Ok(Asked { about: windows.about(asked.features.rows(), *horizon), ..asked })
+                        Ok(Asked { about: windows.packed(asked.features.rows()), ..asked })
                     }
                     (true, false) => Err(TrainError::Setting(format!(
                         "{}: a packed file holds windows and what follows them, not the latest rows; give the table it \
@@ -146,50 +151,96 @@ pub(crate) fn is_packed(path: &Path) -> bool {
 struct Windows<'a> {
     length: usize,
     stride: usize,
+    horizon: usize,
     /// Values of one.
     width: usize,
     scale: &'a SeriesScale,
+    time: Option<&'a TimeIndex>,
+    fill: GapFill,
 }
 
 impl Windows<'_> {
     /// The last one, which ends with the table.
-    fn last(&self, path: &Path) -> Result<Features, TrainError> {
-        let table = self.table(path)?;
-        let data = self.scale.inputs(&table, table.rows - self.length..table.rows)?;
-        Ok(Features::F32 { data, width: self.width })
-    }
-
-    fn all(&self, path: &Path) -> Result<Features, TrainError> {
-        let table = self.table(path)?;
-        let rows = self.scale.inputs(&table, 0..table.rows)?;
-        let mut data = Vec::new();
-        for start in (0..=table.rows - self.length).step_by(self.stride) {
-            data.extend_from_slice(&rows[start * self.scale.columns.len()..][..self.width]);
+    fn last(&self, path: &Path) -> Result<Asked, TrainError> {
+        let (series, inputs) = self.read(path)?;
+        let rows = series.table.rows;
+        let known = inputs.unbroken.last().copied().unwrap_or(0);
+        if known < self.length {
+            let problem = format!(
+                "{}: only {} at the end follow each other without a gap of more than {} or a value that nothing precedes, and \
+                 the model predicts from a window of {}",
+                path.escaped(),
+                plural(known, "row"),
+                self.length,
+                self.length
+            );
+            return Err(TrainError::Setting(problem));
         }
-        Ok(Features::F32 { data, width: self.width })
+        let data = inputs.values[(rows - self.length) * self.scale.columns.len()..].to_vec();
+        let about = About::Ahead { time: self.times(&series, &[rows]) };
+        Ok(Asked { notes: notes(&series, &inputs), ..Asked::new(Features::F32 { data, width: self.width }, about) })
     }
 
-    fn about(&self, windows: usize, horizon: usize) -> About {
+    fn all(&self, path: &Path) -> Result<Asked, TrainError> {
+        let (series, inputs) = self.read(path)?;
+        let (mut data, mut first, mut broken) = (Vec::new(), Vec::new(), 0);
+        for start in (0..=series.table.rows - self.length).step_by(self.stride) {
+            if inputs.unbroken[start + self.length - 1] < self.length {
+                broken += 1;
+                continue;
+            }
+            data.extend_from_slice(&inputs.values[start * self.scale.columns.len()..][..self.width]);
+            first.push(start + self.length);
+        }
+        let mut notes = notes(&series, &inputs);
+        if broken > 0 {
+            notes.push(format!("{} with a long gap are left out", plural(broken, "window")));
+        }
+        let time = self.times(&series, &first);
+        let about = About::Windows { first, horizon: self.horizon, time };
+        Ok(Asked { notes, ..Asked::new(Features::F32 { data, width: self.width }, about) })
+    }
+
+    /// What windows of a packed file are about, which does not know their times.
+    fn packed(&self, windows: usize) -> About {
         let behind = |window: usize| window.saturating_mul(self.stride).saturating_add(self.length);
-        About::Windows { first: (0..windows).map(behind).collect(), horizon }
+        About::Windows { first: (0..windows).map(behind).collect(), horizon: self.horizon, time: None }
+    }
+
+    /// The times of the rows that are predicted from each of these on.
+    fn times(&self, series: &TimedRows, first: &[usize]) -> Option<KeptColumn> {
+        let name = series.index.as_ref()?.column.clone();
+        let rows = first.iter().flat_map(|first| *first..first + self.horizon);
+        Some(KeptColumn { name, cells: rows.map(|row| series.written(row)).collect::<Option<_>>()? })
     }
 
     /// A table with rows for a window at least.
-    fn table(&self, path: &Path) -> Result<Table, TrainError> {
+    fn read(&self, path: &Path) -> Result<(TimedRows, SeriesInputs), TrainError> {
         let length = self.length;
         if self.scale.columns.len().checked_mul(length) != Some(self.width) {
             let problem = "the windows in model.json do not fit the network; train the model again, or copy it again";
             return Err(TrainError::Setting(problem.to_owned()));
         }
-        let table = Table::read(path, &Default::default())?;
-        match table.rows < length {
-            false => Ok(table),
-            true => Err(TrainError::Data(DataError::Empty {
-                file: table.name,
-                what: format!("{} rows are too few: the model predicts from a window of {length}", table.rows),
+        // an answer is asked for: gaps are filled as long as a part of the window is known
+        let longest = length.saturating_sub(1);
+        let series = TimedRows::like(Table::read(path, &Default::default())?, self.time, longest)?;
+        if series.table.rows < length {
+            return Err(TrainError::Data(DataError::Empty {
+                file: series.table.name,
+                what: format!("{} rows are too few: the model predicts from a window of {length}", series.table.rows),
                 next: format!("give it at least {length} rows, the latest last"),
-            })),
+            }));
         }
+        let inputs = self.scale.inputs(&series, self.fill, longest)?;
+        Ok((series, inputs))
+    }
+}
+
+/// What was done to the rows before they were taken.
+fn notes(series: &TimedRows, inputs: &SeriesInputs) -> Vec<String> {
+    match series.index {
+        Some(_) => series.remarks.iter().chain(&inputs.notes).cloned().collect(),
+        None => inputs.notes.clone(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use citius_data::picture::{Mix, Mixed, PictureFolder, PictureList, PictureSource, Pictures, Pipeline};
 use citius_data::source::{
-    ColumnScale, Predict, SeriesOptions, SeriesScale, SeriesWindows, Stored, Text, TextWindows, Vocabulary,
+    ColumnScale, GapFill, Predict, SeriesOptions, SeriesScale, SeriesWindows, Stored, Text, TextWindows, TimeIndex,
+    TimedRows, Vocabulary, longest_fill,
 };
 use citius_data::{
     DataError, Dataset, Escaped, Features, Field, FieldMut, Found, InMemory, Kind, OnError, PackedFile, Rows, Sampling,
@@ -38,7 +39,17 @@ pub enum RowsFrom {
     /// A folder per class, or a list of paths.
     Pictures { pipeline: Pipeline },
     /// Windows over the rows of a table.
-    Series { length: usize, stride: usize, horizon: usize, scale: SeriesScale },
+    Series {
+        length: usize,
+        stride: usize,
+        horizon: usize,
+        scale: SeriesScale,
+        /// The time of rows, where a column says it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<TimeIndex>,
+        #[serde(default)]
+        fill: GapFill,
+    },
     /// Windows over a text, one-hot, and the token behind each.
     Text { length: usize, vocabulary: Vocabulary },
     /// Windows over a text, as numbers of tokens, and the token behind each.
@@ -59,7 +70,7 @@ impl RowsInput {
             RowsFrom::Pictures { pipeline } => {
                 Box::new(PictureSource::new(open_pictures(path)?, pipeline.clone(), OnError::Fail)?)
             }
-            RowsFrom::Series { length, stride, horizon, scale } => {
+            RowsFrom::Series { length, stride, horizon, scale, time, fill } => {
                 let names = |columns: &[ColumnScale]| columns.iter().map(|c| c.name.clone()).collect();
                 let options = SeriesOptions {
                     columns: names(&scale.columns),
@@ -68,9 +79,12 @@ impl RowsInput {
                     stride: *stride,
                     horizon: *horizon,
                     scale: Some(scale.clone()),
+                    fill: *fill,
+                    longest_fill: longest_fill(*length),
                     ..SeriesOptions::default()
                 };
-                Box::new(SeriesWindows::new(&Table::read(path, &Default::default())?, &options)?)
+                let table = Table::read(path, &Default::default())?;
+                Box::new(SeriesWindows::new(&TimedRows::like(table, time.as_ref(), options.longest_fill)?, &options)?)
             }
             RowsFrom::Text { length, vocabulary } => {
                 let text = Arc::new(Text::open_with(path, vocabulary, None)?);

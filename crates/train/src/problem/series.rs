@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use citius_data::source::{ColumnScale, SeriesOptions, SeriesScale, SeriesWindows};
+use citius_data::source::{ColumnScale, SeriesOptions, SeriesScale, SeriesWindows, TimedRows, longest_fill};
 use citius_data::{Features, Scale, Source, Table, Target};
 use citius_nn::Network;
 
 use super::given::refuse_row_files;
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
-use super::{Problem, count, read_options, refuse_other_preparation, stem};
+use super::{Problem, count, plural, read_options, refuse_other_preparation, stem};
 use crate::config::TrackedWishes;
 use crate::{Choice, TrainError};
 
@@ -25,6 +25,9 @@ impl Problem {
         let table = Table::read(path, &read_options(wishes)?)?;
         let (stride, horizon) = (wishes.stride.unwrap_or(1), wishes.horizon.unwrap_or(1));
         let length = wishes.window.unwrap_or(LENGTH.min(table.rows / PARTS).max(1));
+        let (fill, longest) = (wishes.fill.unwrap_or_default(), longest_fill(length));
+        let series = TimedRows::new(table, wishes.time.as_deref(), longest)?;
+        let table = &series.table;
         // the latest rows are kept for judging, and before them those that decide when to stop
         let after = |share: f64, end: usize| end - (end as f64 * share.clamp(0.0, 1.0)) as usize;
         let test = after(wishes.test.unwrap_or(0.2), table.rows);
@@ -37,7 +40,7 @@ impl Problem {
         let targets: Vec<String> = wishes.target.clone().into_iter().collect();
         let options = SeriesOptions {
             columns: match (alone, &targets[..]) {
-                (true, []) => vec![last_numeric(&table)],
+                (true, []) => vec![last_numeric(&series)],
                 (true, _) => targets.clone(),
                 (false, _) => Vec::new(),
             },
@@ -46,11 +49,13 @@ impl Problem {
             stride,
             horizon,
             fit_rows: Some(0..validation),
+            fill,
+            longest_fill: longest,
             ..SeriesOptions::default()
         };
-        let mut windows = SeriesWindows::new(&table, &options)?;
+        let mut windows = SeriesWindows::new(&series, &options)?;
         if let Some(scale) = rescaled(windows.scale(), wishes)? {
-            windows = SeriesWindows::new(&table, &SeriesOptions { scale: Some(scale), ..options })?;
+            windows = SeriesWindows::new(&series, &SeriesOptions { scale: Some(scale), ..options })?;
         }
         let splits = windows.split(0..validation, validation..test, test..table.rows, true)?;
         let scale = windows.scale().clone();
@@ -59,23 +64,31 @@ impl Problem {
         };
         let mut choices = vec![
             Choice::new("data", format!("{}: {} rows in the order of time", table.name, count(table.rows)), ""),
+            time_choice(&series),
             Choice::new("task", format!("the next {horizon} of {}", names(&scale.targets)), "regression"),
             Choice::new("inputs", format!("{length} rows of {}", names(&scale.columns)), "standardised"),
             Choice::new("split", "training rows first, then validation, test rows last", "windows cross no border"),
         ];
         choices.extend(
-            table.reading.notes().iter().chain(windows.notes()).map(|note| Choice::new("note", note.as_str(), "")),
+            (series.remarks.iter().chain(&table.reading.notes()).chain(windows.notes()))
+                .map(|note| Choice::new("note", note.as_str(), "")),
         );
-        if let Some(rmse) = last_value(&windows, &splits.test)? {
-            let value = format!("rmse {rmse:.4} on the test rows");
-            choices.push(Choice::new("baseline", value, "if the last value of a window stayed"));
+        let season = series.index.as_ref().and_then(|index| index.step?.season(&index.format));
+        for (period, why) in [
+            (Some(1), "if the last value of a window stayed".to_owned()),
+            (season, format!("if the last {} of a window came again", plural(season.unwrap_or(0), "value"))),
+        ] {
+            let Some(period) = period.filter(|period| *period <= length) else { continue };
+            if let Some(rmse) = repeated_values(&windows, &splits.test, period)? {
+                choices.push(Choice::new("baseline", format!("rmse {rmse:.4} on the test rows"), why));
+            }
         }
         let target_scale = match &scale.targets[..] {
             [one] => (one.mean, one.deviation),
             _ => (0.0, 1.0),
         };
         let input = RowsInput {
-            from: RowsFrom::Series { length, stride, horizon, scale },
+            from: RowsFrom::Series { length, stride, horizon, scale, time: series.index.clone(), fill },
             schema: flat_target(windows.schema())?,
             bytes: (1.0, 0.0),
             target_scale,
@@ -130,15 +143,29 @@ fn rescaled(fitted: &SeriesScale, wishes: &TrackedWishes<'_>) -> Result<Option<S
     }))
 }
 
-/// The column predicted when none is named.
-fn last_numeric(table: &Table) -> String {
-    let numeric = |column: &&citius_data::table::Column| matches!(column.values, citius_data::table::Values::Number(_));
-    // none: said where the windows are made
-    table.columns.iter().rev().find(numeric).map_or_else(|| "-1".to_owned(), |column| column.name.clone())
+/// Where the rows stand in time.
+fn time_choice(series: &TimedRows) -> Choice {
+    let (Some(index), Some(first), Some(last)) =
+        (&series.index, series.written(0), series.written(series.table.rows.saturating_sub(1)))
+    else {
+        return Choice::new("order", "the order of the file", "");
+    };
+    let step = index.step.map_or("at irregular times".to_owned(), |step| step.described(&index.format));
+    Choice::new("order", format!("a row {step} by {:?}, from {first} to {last}", index.column), "")
 }
 
-/// Root of the mean squared error of saying that the last value of a window stays, in the units of the only target.
-fn last_value(windows: &SeriesWindows, rows: &[u32]) -> Result<Option<f64>, TrainError> {
+/// The column predicted when none is named.
+fn last_numeric(series: &TimedRows) -> String {
+    let numeric = |column: &&citius_data::table::Column| {
+        let is_time = series.index.as_ref().is_some_and(|index| index.column == column.name);
+        matches!(column.values, citius_data::table::Values::Number(_)) && !is_time
+    };
+    // none: said where the windows are made
+    series.table.columns.iter().rev().find(numeric).map_or_else(|| "-1".to_owned(), |column| column.name.clone())
+}
+
+/// Root of the mean squared error of saying that the last `period` values of a window come again, in the units of the only target.
+fn repeated_values(windows: &SeriesWindows, rows: &[u32], period: usize) -> Result<Option<f64>, TrainError> {
     let SeriesScale { columns, targets } = windows.scale();
     let [target] = &targets[..] else { return Ok(None) };
     let Some(at) = columns.iter().position(|column| column.name == target.name) else { return Ok(None) };
@@ -151,8 +178,8 @@ fn last_value(windows: &SeriesWindows, rows: &[u32]) -> Result<Option<f64>, Trai
             return Ok(None);
         };
         for (x, y) in x.chunks_exact(*width).zip(y.chunks_exact(*ahead)) {
-            let last = x[width - columns.len() + at] as f64;
-            squares += y.iter().map(|y| (*y as f64 - last).powi(2)).sum::<f64>();
+            let value = |step: usize| x[width - (period - step % period) * columns.len() + at] as f64;
+            squares += y.iter().enumerate().map(|(step, y)| (*y as f64 - value(step)).powi(2)).sum::<f64>();
             terms += y.len() as f64;
         }
     }
