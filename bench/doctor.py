@@ -56,11 +56,11 @@ def path_of(args, piece):
 
 
 def run(args, piece):
-    command = [args.citius, "doctor", "--selftest", "--json", "--only", piece[0], "--seeds", str(piece[1])]
+    command = [args.citius, "doctor", "--selftest", "--json", "--filter", piece[0], "--seeds", str(piece[1])]
     started = time.time()
     path = path_of(args, piece)
     with open(path, "w") as out:
-        out.write(f"## --only {piece[0]} --seeds {piece[1]}\n")
+        out.write(f"## --filter {piece[0]} --seeds {piece[1]}\n")
         out.flush()
         subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
     counts = outcome(path)

@@ -46,7 +46,7 @@ pub struct DoctorArgs {
     reduced: bool,
     /// Of the self-test, these faults or programs alone; `clean` for programs without a fault
     #[arg(long, value_name = "CAUSE,…", value_delimiter = ',', requires = "selftest")]
-    only: Vec<String>,
+    filter: Vec<String>,
     /// Of the self-test, the seeds of programs; thresholds were set by 1 to 99, and what they have seen of others is told in
     /// bench/DOCTOR.md
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "selftest")]
@@ -121,14 +121,14 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
 fn selftest(args: &DoctorArgs) -> Result<Done, Failure> {
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let suite = if args.reduced { SelfTest::reduced() } else { SelfTest::full() };
-    if let Some(unknown) = args.only.iter().find(|name| !SelfTest::knows(name)) {
+    if let Some(unknown) = args.filter.iter().find(|name| !SelfTest::knows(name)) {
         return Err(Failure::Usage(format!("there is no cause or program {unknown:?}; see citius doctor --causes")));
     }
     let threads = match args.wishes.machine.threads {
         0 => suite.threads,
         given => threads_used(given),
     };
-    let mut suite = SelfTest { only: args.only.clone(), trial: suite.trial.min(args.budget), threads, ..suite };
+    let mut suite = SelfTest { only: args.filter.clone(), trial: suite.trial.min(args.budget), threads, ..suite };
     if !args.seeds.is_empty() {
         (suite.seeds, suite.clean_seeds) = (args.seeds.clone(), args.seeds.clone());
     }

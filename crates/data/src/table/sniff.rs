@@ -274,8 +274,11 @@ fn find_delimiter(text: &str, expected: &[String], missing: &MissingTokens) -> D
             Some(b) if b.1.share >= s.1.share => Some(b),
             _ => Some(s),
         });
-        if let Some((delimiter, _)) = best {
-            return *delimiter;
+        match best {
+            Some((delimiter, score)) if score.share > 0.0 => return *delimiter,
+            // a single column, which nothing divides
+            Some(_) => return Delimiter::Comma,
+            None => {}
         }
     }
     let [(_, tab), .., (_, spaces)] = scores;

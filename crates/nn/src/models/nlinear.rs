@@ -36,7 +36,7 @@ impl Module for NLinear {
 
     fn describe(&self) -> String {
         let NLinear { length, columns, horizon } = self;
-        format!("nlinear {length}→{horizon} of {columns} columns")
+        format!("nlinear {length}→{horizon} of {columns} {}", if *columns == 1 { "column" } else { "columns" })
     }
 }
 
