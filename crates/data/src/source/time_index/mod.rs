@@ -128,6 +128,14 @@ impl TimedRows {
         TimedRows { table, index: None, times: Vec::new(), breaks: Vec::new(), remarks }
     }
 
+    /// For people: `a row every hour by "date", from 2024-01-01 00:00 to 2024-12-31 23:00`.
+    pub fn described(&self) -> Option<String> {
+        let index = self.index.as_ref()?;
+        let (first, last) = (self.written(0)?, self.written(self.times.len().checked_sub(1)?)?);
+        let step = index.step.map_or("at irregular times".to_owned(), |step| step.described(&index.format));
+        Some(format!("a row {step} by {:?}, from {first} to {last}", index.column))
+    }
+
     /// The time of a row as the column writes it; of a row behind the last, too.
     pub fn written(&self, row: usize) -> Option<String> {
         let index = self.index.as_ref()?;
