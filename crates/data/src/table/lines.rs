@@ -48,11 +48,14 @@ pub(super) fn open_blocks(
             next: "save it as UTF-8, or give it more --memory".to_owned(),
         });
     }
-    let text = &*text_of(name, &head[..end.map_or(head.len(), |end| end + 1)], encoding)?;
+    let looked_at = &head[..end.map_or(head.len(), |end| end + 1)];
+    let text = &*text_of(name, looked_at, encoding)?;
     let plan = Plan::new(name, text, options)?;
     let begin = plan.rows_begin(text);
     let start = match encoding {
         None => begin + if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 },
+        // a header that no line break ends
+        Some(_) if begin == text.len() => looked_at.len(),
         Some(_) => behind_lines(&head, text[..begin].bytes().filter(ends_line).count()),
     } as u64;
 
@@ -97,6 +100,10 @@ impl TableBlocks for LineBlocks {
 
     fn header(&self) -> bool {
         self.plan.has_names()
+    }
+
+    fn is_text(&self) -> bool {
+        true
     }
 
     fn blocks(&self) -> &[u32] {
@@ -321,6 +328,10 @@ mod tests {
         }
         let error = open_blocks_of(&path, &ReadOptions::default(), 9).err().unwrap().to_string();
         assert!(error.contains("line 1 is not UTF-8") && error.contains("--encoding"), "{error}");
+        std::fs::write(&path, b"\xca\xca").unwrap();
+        let chinese = ReadOptions { encoding: Some("gb18030".parse().unwrap()), ..Default::default() };
+        let message = open_blocks_of(&path, &chinese, 9).err().unwrap().to_string();
+        assert_eq!(message, Table::read(&path, &chinese).unwrap_err().to_string(), "a header alone");
         let wide: Vec<u8> = "\u{feff}a,b\n1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         std::fs::write(&path, &wide).unwrap();
         assert!(open_blocks_of(&path, &ReadOptions::default(), 9).err().unwrap().to_string().contains("in blocks"));
