@@ -191,8 +191,10 @@ impl Run<'_, '_> {
                         let ledger = self.books.ledger(fit);
                         self.log.on(&Event::Ledger(Box::new(ledger)));
                     }
+                    let began = Instant::now();
                     let written = self.checkpoints.poll();
                     self.note_or_warn(written);
+                    self.books.saving += began.elapsed().as_secs_f64();
                     if self.checkpoints.is_due(fit.progress().epoch, self.options.checkpoint_every) {
                         self.begin_checkpoint(fit, state);
                     }
