@@ -71,6 +71,16 @@ pub fn run(args: &DoctorArgs) -> Result<Done, Failure> {
     examine(args).map_err(|failure| Failure::Usage(failure.to_string()))
 }
 
+/// Refuses to leave out a cause that there is not.
+pub fn expect_causes(silence: &[String]) -> Result<(), Failure> {
+    match silence.iter().find(|name| !causes::known(name)) {
+        None => Ok(()),
+        Some(unknown) => {
+            Err(Failure::Usage(format!("silence: there is no cause {unknown:?}; citius doctor --causes lists them")))
+        }
+    }
+}
+
 fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
     if args.causes {
         for cause in causes::ALL {
@@ -81,11 +91,10 @@ fn examine(args: &DoctorArgs) -> Result<Done, Failure> {
     if args.selftest {
         return selftest(args);
     }
-    if let Some(unknown) = args.silence.iter().find(|name| !causes::known(name)) {
-        return Err(Failure::Usage(format!("there is no cause {unknown:?}; citius doctor --causes lists them")));
-    }
+    expect_causes(&args.silence)?;
     let sink = if args.json { Sink::Stderr } else { Sink::Stdout };
     let Subject { wishes, ledger, config } = Subject::of(args)?;
+    expect_causes(wishes.silence.as_deref().unwrap_or_default())?;
     let cpu = args.wishes.machine.options()?;
     let waiting = Waiting::new();
     let progress = waiting.progress();

@@ -10,6 +10,7 @@ use citius_train::{Device, Ending, Input, Problem, Report, RowsFrom, RunOptions,
 use clap::Args;
 
 use crate::args::WishArgs;
+use crate::doctor::expect_causes;
 use crate::error::{Done, Failure};
 use crate::screen::{self, Screen, Sink, line};
 
@@ -69,6 +70,7 @@ pub fn run(args: &TrainArgs) -> Result<Done, Failure> {
     let training = match &args.resume {
         None => {
             let wishes = args.wishes.wishes()?;
+            expect_causes(wishes.silence.as_deref().unwrap_or_default())?;
             opening = Opening::begin(wishes.device);
             Training::new(wishes)?
         }
