@@ -67,6 +67,7 @@ impl<'a> Draw<'a> {
             encoding: None,
             expect_columns: list(6),
             for_model: header >= 128,
+            most_bytes: None,
             missing: self.pick(&[vec![], names(&["x"]), names(&["-999", "inf"])]),
         }
     }

@@ -186,7 +186,9 @@ fn names(message: &str, key: &str) -> bool {
         // the file is read otherwise, and then does not hold what it should
         "header" => &["is not a number"],
         "delimiter" => &["looks like an identifier", "no usable feature columns"],
-        "kind" => &["no usable feature columns"],
+        // a table that is streamed is too large to be a series
+        "kind" => &["no usable feature columns", "a series is read whole"],
+        "window" | "horizon" => &["a series is read whole"],
         "weights" => &["nothing.safetensors"],
         _ => &[],
     };

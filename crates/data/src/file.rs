@@ -21,8 +21,13 @@ const DEFLATE_LIMIT: u64 = 1040;
 
 /// The whole file, decompressed if it is gzip or zstd.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
+    read_within(path, None)
+}
+
+/// As [`read`]; a compressed file may expand to at most so many bytes.
+pub(crate) fn read_within(path: &Path, most: Option<u64>) -> Result<Vec<u8>, DataError> {
     let bytes = read_raw(path)?;
-    Ok(decompress(&name(path), &bytes)?.unwrap_or(bytes))
+    Ok(decompress_within(&name(path), &bytes, most)?.unwrap_or(bytes))
 }
 
 /// A file that is not data, of a limited size, decompressed if it is gzip or zstd.
@@ -33,19 +38,23 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> 
 
 /// What gzip or zstd bytes hold; `None` where they are neither.
 pub(crate) fn decompress(file: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, DataError> {
+    decompress_within(file, bytes, None)
+}
+
+fn decompress_within(file: &str, bytes: &[u8], most: Option<u64>) -> Result<Option<Vec<u8>>, DataError> {
+    let limit = Limit::of(bytes.len(), memory::available()).within(most);
     if is_gzip(bytes) {
-        return expand(file, bytes.len(), MultiGzDecoder::new(bytes), "gzip", "gunzip").map(Some);
+        return expand(file, limit, MultiGzDecoder::new(bytes), "gzip", "gunzip").map(Some);
     }
     if is_zstd(bytes) {
         let decoder = zstd::Decoder::with_buffer(bytes).map_err(|error| damaged(file, "zstd", &error))?;
-        return expand(file, bytes.len(), decoder, "zstd", "unzstd").map(Some);
+        return expand(file, limit, decoder, "zstd", "unzstd").map(Some);
     }
     Ok(None)
 }
 
 /// Reads to the end, but not beyond reason.
-fn expand(file: &str, size: usize, source: impl Read, format: &str, tool: &str) -> Result<Vec<u8>, DataError> {
-    let limit = Limit::of(size, memory::available());
+fn expand(file: &str, limit: Limit, source: impl Read, format: &str, tool: &str) -> Result<Vec<u8>, DataError> {
     let mut out = Vec::new();
     source.take(limit.bytes.saturating_add(1)).read_to_end(&mut out).map_err(|error| damaged(file, format, &error))?;
     if out.len() as u64 > limit.bytes {
@@ -57,8 +66,18 @@ fn expand(file: &str, size: usize, source: impl Read, format: &str, tool: &str) 
 /// What a compressed file may grow to.
 struct Limit {
     bytes: u64,
-    /// It is the memory that sets it.
-    by_memory: bool,
+    by: LimitedBy,
+}
+
+/// What sets a limit.
+#[derive(PartialEq)]
+enum LimitedBy {
+    /// The compressed file's own size.
+    Size,
+    /// Memory that is free.
+    FreeMemory,
+    /// The memory that data may take.
+    DataMemory,
 }
 
 impl Limit {
@@ -66,18 +85,38 @@ impl Limit {
     fn of(size: usize, free: Option<u64>) -> Limit {
         let by_size = FREE_GROWTH.max((size as u64).saturating_mul(MAX_GROWTH));
         match free.map(|free| free / 2).filter(|half| *half < by_size) {
-            Some(half) => Limit { bytes: half, by_memory: true },
-            None => Limit { bytes: by_size, by_memory: false },
+            Some(half) => Limit { bytes: half, by: LimitedBy::FreeMemory },
+            None => Limit { bytes: by_size, by: LimitedBy::Size },
+        }
+    }
+
+    /// At most so many bytes.
+    fn within(self, most: Option<u64>) -> Limit {
+        match most.filter(|most| *most < self.bytes) {
+            Some(bytes) => Limit { bytes, by: LimitedBy::DataMemory },
+            None => self,
         }
     }
 
     fn exceeded(&self, file: &str, tool: &str) -> DataError {
-        let size = self.bytes >> 20;
-        let why = match self.by_memory {
-            true => format!("expands to more than {size} MiB, half of the memory that is free"),
-            false => format!("expands more than {MAX_GROWTH} times, to more than {size} MiB, and may fill the memory"),
+        let size = match self.bytes >> 20 {
+            0 => format!("{} bytes", self.bytes),
+            mebibytes => format!("{mebibytes} MiB"),
         };
-        let problem = format!("{why}; if it is real data, decompress it with {tool} first");
+        let problem = match self.by {
+            LimitedBy::Size => format!(
+                "expands more than {MAX_GROWTH} times, to more than {size}, and may fill the memory; \
+                 if it is real data, decompress it with {tool} first"
+            ),
+            LimitedBy::FreeMemory => format!(
+                "expands to more than {size}, half of the memory that is free; \
+                 if it is real data, decompress it with {tool} first"
+            ),
+            LimitedBy::DataMemory => format!(
+                "expands to more than {size}, half of the memory for data; \
+                 decompress it with {tool} first, so that it is read in blocks, or give it more --memory"
+            ),
+        };
         DataError::Gzip { file: file.to_owned(), problem }
     }
 }
@@ -346,6 +385,8 @@ mod tests {
     #[test]
     fn a_compressed_file_grows_to_a_stated_size() {
         let limit = |size, free| Limit::of(size, free).bytes;
+        assert_eq!(Limit::of(10 << 20, None).within(Some(7)).bytes, 7);
+        assert_eq!(Limit::of(1000, None).within(Some(u64::MAX)).bytes, FREE_GROWTH);
         assert_eq!(limit(1000, None), FREE_GROWTH);
         assert_eq!(limit(10 << 20, Some(64 << 30)), (10 << 20) * MAX_GROWTH);
         assert_eq!(limit(10 << 20, Some(1 << 30)), 512 << 20);

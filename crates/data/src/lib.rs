@@ -48,7 +48,7 @@ pub use error::DataError;
 pub use escape::{Escaped, escaped_lines, is_hidden, shell_word};
 pub use found::Found;
 pub use idx::{Images, Mnist, image_dataset, mnist_dir, pixel_mean_std, read_images, read_labels};
-pub use inspect::{Inspection, count, plural};
+pub use inspect::{Inspection, byte_size, count, plural};
 pub use loader::{Batch, Loader, LoaderOptions, LoaderReport, OnError};
 pub use order::{Network, Order, Sampling, Shard, Weights};
 pub use packed::{PackOptions, PackWriter, PackedFile, pack_source, pack_stream};

@@ -98,7 +98,7 @@ pub use predictor::Predictor;
 pub use pretrained::{Matching, Pretrained, Taken};
 pub use problem::{
     BYTES_NOTE, FROM_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, larger_than_memory,
-    open_pictures, plural, read_options,
+    larger_when_encoded, open_pictures, plural, read_options,
 };
 pub use profile::{Kinds, MemoryUse, Profile, ProfileOptions, Traced};
 pub use report::{Ending, Report};

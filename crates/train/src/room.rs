@@ -3,7 +3,7 @@
 //! does not divide the rows, an update at the end of an epoch takes rows of the next.
 
 use citius_cuda::{Device as Gpu, Options, bytes_needed};
-use citius_data::memory;
+use citius_data::{byte_size, memory};
 use citius_graph::{Graph, Mode};
 use citius_plan::Plan;
 
@@ -70,8 +70,8 @@ pub(crate) fn in_room(
             fitted = again;
             value.push(format!(
                 "blocks are computed again on the way back, {} in place of {}",
-                size(less),
-                size(whole)
+                byte_size(less as u64),
+                byte_size(whole as u64)
             ));
         }
     }
@@ -82,9 +82,9 @@ pub(crate) fn in_room(
     }
     let why = format!(
         "{whose} {}{}, the whole batch needs {}",
-        size(room),
+        byte_size(room as u64),
         if limit == Some(room) { "" } else { " to spare" },
-        size(whole)
+        byte_size(whole as u64)
     );
     Ok(Some((fitted, Choice::new("memory", value.join("; "), why))))
 }
@@ -106,18 +106,11 @@ fn pieces(batch: usize, room: usize, needed: impl Fn(usize) -> Result<usize, Tra
             return Ok(parts);
         }
     }
-    let least = size(needed(1)?);
+    let least = byte_size(needed(1)? as u64);
     Err(TrainError::Setting(format!(
         "even one row at a time needs {least}, there are {}: use a smaller network, another --device, or close other programs",
-        size(room)
+        byte_size(room as u64)
     )))
-}
-
-fn size(bytes: usize) -> String {
-    match bytes as f64 {
-        b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
-        b => format!("{:.1} MB", b / 1e6),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Everything that decides the numbers of a run. Threads and files do not, so they are not here.
 
 use citius_cuda::Precision;
-use citius_data::{Task, memory};
+use citius_data::{Task, byte_size, memory};
 use citius_nn::{
     Activation, Clip, Frame, Head, HiddenLayer, LayerMode, Loss, Module, Network, OptimizerConfig, Reduction, RowShape,
     ScheduleConfig, Tensor, Vary, WeightInit,
@@ -280,12 +280,11 @@ impl Settings {
         if bytes <= available && parameters < 1 << 40 {
             return Ok(());
         }
-        let gigabytes = |bytes: u128| format!("{:.1} GB", bytes as f64 / 1e9);
         Err(TrainError::Setting(format!(
             "a network of {parameters} parameters needs about {} to train, this machine has {} free; \
              use smaller --hidden layers or a smaller --batch-size",
-            gigabytes(bytes),
-            gigabytes(available)
+            byte_size(u64::try_from(bytes).unwrap_or(u64::MAX)),
+            byte_size(available as u64)
         )))
     }
 

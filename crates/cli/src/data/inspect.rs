@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use citius_data::picture::{Channels, Output, Pictures, contact_sheet};
-use citius_data::source::tables;
-use citius_data::table::{Column, Values, open_blocks};
+use citius_data::source::{SeriesOptions, TimeIndex, TimedRows, longest_fill, open_files, tables};
+use citius_data::table::{Column, Values};
 use citius_data::{
     Encoded, Escaped, Found, Grid, Inspection, PictureSource, Pipeline, Table, inspect, mnist_dir, read_cifar,
     shell_word,
@@ -109,8 +109,8 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
     let options = args.source.read_options()?;
     let mut notes = Vec::new();
     let (mut table, all) = match paths {
-        [path] if larger_than_memory(path, &TrackedWishes::new(&args.source.wishes())) => {
-            let blocks = open_blocks(path, &options)?;
+        _ if larger_than_memory(paths, &TrackedWishes::new(&args.source.wishes())) => {
+            let blocks = open_files(paths, &options, usize::MAX)?;
             let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
             let wanted = args.rows.map_or(SAMPLED, |rows| rows as usize);
             let sample = Encoded::sample(blocks.as_ref(), wanted, 0)?;
@@ -124,6 +124,9 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
         [path] => whole(Table::read(path, &options)?),
         _ => whole(tables(paths, &options)?),
     };
+    if table.rows == all {
+        notes.extend(of_series(&table));
+    }
     if let Some(rows) = args.rows {
         table = spread(table, rows as usize);
     }
@@ -156,6 +159,22 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
     };
     let next = format!("citius train {}{} {next}", shell_word(&args.source.source), args.source.reading_flags());
     Ok(Told::of(inspection, "table", notes, next.trim_end().to_owned()))
+}
+
+/// How rows follow each other in time, where they come at a steady pace.
+fn of_series(table: &Table) -> Vec<String> {
+    let Ok(Some(index)) = TimeIndex::detect(table, None) else { return Vec::new() };
+    let column = table.columns.iter().filter(|column| column.name == index.column && index.step.is_some());
+    let times = Table {
+        name: table.name.clone(),
+        columns: column.cloned().collect(),
+        rows: table.rows,
+        header: table.header,
+        reading: Default::default(),
+    };
+    let longest = longest_fill(SeriesOptions::default().length);
+    let Ok(series) = TimedRows::new(times, Some(&index.column), longest) else { return Vec::new() };
+    series.described().map(|told| format!("as a series: {told}")).into_iter().chain(series.remarks).collect()
 }
 
 fn whole(table: Table) -> (Table, usize) {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use citius_data::picture::transform::{Resize, Size};
 use citius_data::picture::{Channels, Output, Pictures};
-use citius_data::source::{SeriesOptions, SeriesWindows, TimedRows, longest_fill, tables};
-use citius_data::table::open_blocks;
+use citius_data::source::{SeriesOptions, SeriesWindows, TimedRows, longest_fill, open_files, tables};
 use citius_data::{
     DataError, Encoded, Escaped, FieldMut, Found, Grid, Images, InMemory, OnError, Order, PictureSource, Pipeline,
     Preparation, PrepareOptions, Rows, Schema, Source, Stream, Table, Transform, mnist_dir, pixel_mean_std, read_cifar,
@@ -15,7 +14,7 @@ use citius_data::{
 };
 use citius_train::{
     BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE, RowsFrom, SourceKind, TrackedWishes, count, larger_than_memory,
-    open_pictures,
+    larger_when_encoded, open_pictures,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -55,9 +54,9 @@ pub(super) fn prepare(args: &PackArgs, found: Found) -> Result<Packing, Failure>
     match found {
         Found::Tables(paths) if windows => series(args, &paths),
         Found::Tables(paths) => match &paths[..] {
-            [path] if larger_than_memory(path, &TrackedWishes::new(&args.source.wishes())) => large_table(args, path),
-            [path] => table(args, Table::read(path, &args.source.read_options()?)?),
-            _ => table(args, tables(&paths, &args.source.read_options()?)?),
+            _ if larger_than_memory(&paths, &TrackedWishes::new(&args.source.wishes())) => large_table(args, &paths),
+            [path] => table(args, Table::read(path, &args.source.read_options()?)?, &paths),
+            _ => table(args, tables(&paths, &args.source.read_options()?)?, &paths),
         },
         Found::Pictures(path) => folder(args, &path),
         Found::Mnist(path) => {
@@ -80,11 +79,15 @@ pub(super) fn prepare(args: &PackArgs, found: Found) -> Result<Packing, Failure>
     }
 }
 
-fn table(args: &PackArgs, table: Table) -> Result<Packing, Failure> {
+fn table(args: &PackArgs, table: Table, paths: &[PathBuf]) -> Result<Packing, Failure> {
     let target = table.column(args.source.reading.target.as_deref().unwrap_or("-1"))?;
     let all: Vec<u32> = (0..table.rows as u32).collect();
     let rows: Vec<u32> = all.into_iter().filter(|row| !table.columns[target].is_missing(*row as usize)).collect();
     let preparation = Preparation::fit(&table, target, &rows, &prepare_options(args))?;
+    if larger_when_encoded(&preparation, &table, &TrackedWishes::new(&args.source.wishes())) {
+        drop(table);
+        return large_table(args, paths);
+    }
     let mut told = vec![format!("prepared as all its {} rows say", count(rows.len()))];
     told.extend(table.reading.notes());
     if rows.len() < table.rows {
@@ -100,8 +103,8 @@ fn table(args: &PackArgs, table: Table) -> Result<Packing, Failure> {
     Ok(Packing { what: What::Source(Arc::new(source)), schema, notes, told, order: Vec::new() })
 }
 
-fn large_table(args: &PackArgs, path: &Path) -> Result<Packing, Failure> {
-    let blocks = open_blocks(path, &args.source.read_options()?)?;
+fn large_table(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {
+    let blocks = open_files(paths, &args.source.read_options()?, usize::MAX)?;
     let sample = Encoded::sample(blocks.as_ref(), FITTED, 0)?;
     let target = sample.column(args.source.reading.target.as_deref().unwrap_or("-1"))?;
     let has_target = |row: &u32| !sample.columns[target].is_missing(*row as usize);

@@ -7,6 +7,15 @@ pub fn count(value: usize) -> String {
     grouped(&value.to_string())
 }
 
+/// Bytes for people: `22 MB`, `3.1 GB`.
+pub fn byte_size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// `1 row`, `2,000 rows`, `3 classes`
 pub fn plural(value: usize, what: &str) -> String {
     let ending = match what.ends_with('s') {

@@ -26,7 +26,7 @@ mod warnings;
 use serde::Serialize;
 
 pub use column::{ColumnSummary, Label, Numbers};
-pub use figures::{count, plural};
+pub use figures::{byte_size, count, plural};
 pub use pictures::pictures;
 pub use relations::{Measure, Relation};
 pub use source::source;

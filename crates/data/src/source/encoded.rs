@@ -110,7 +110,7 @@ impl Stream for Encoded {
         let [FieldMut::F32(x), y] = into else { return Err(misfit()) };
         let Some(rows) = rows_of(&self.starts, block) else { return Err(misfit()) };
         let block = self.kept[block];
-        let start = self.blocks.blocks()[block];
+        let start = self.blocks.row_in_file(block);
         if Some(x.len()) != rows.checked_mul(self.preparation.features()) {
             return Err(misfit());
         }

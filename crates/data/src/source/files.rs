@@ -134,7 +134,7 @@ pub fn tables(paths: &[PathBuf], options: &ReadOptions) -> Result<Table, DataErr
 }
 
 /// The table has the columns of the first, in any order.
-fn check_columns(first: &Table, table: &Table) -> Result<(), DataError> {
+pub(super) fn check_columns(first: &Table, table: &Table) -> Result<(), DataError> {
     let other = |what: String, next: &str| {
         Err(DataError::Unsupported { file: table.name.clone(), what, next: next.to_owned() })
     };

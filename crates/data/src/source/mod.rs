@@ -8,7 +8,7 @@
 //! encoded.rs   blocks of a table, encoded as they are read
 //! stored.rs    rows of any schema in memory
 //! concat.rs    several sources or streams as one
-//! files.rs     patterns for file names; several tables as one
+//! files.rs     patterns for file names; several tables as one, in memory; file_blocks.rs: in blocks
 //! text.rs      windows over a text; vocabulary.rs: its tokens by number
 //! series.rs    windows over the rows of a table in the order of time; scale.rs: means and deviations
 //! time_index/   its time column: rows sorted, the step from row to row, gaps; gap_fill.rs: missing values
@@ -17,6 +17,7 @@
 
 mod concat;
 mod encoded;
+mod file_blocks;
 mod files;
 mod gap_fill;
 mod memory;
@@ -31,6 +32,7 @@ mod vocabulary;
 pub use concat::{Concat, ConcatStream};
 pub use encoded::Encoded;
 pub(crate) use encoded::{in_file, pick};
+pub use file_blocks::open_files;
 pub use files::{expand, tables};
 pub use gap_fill::GapFill;
 pub use memory::InMemory;

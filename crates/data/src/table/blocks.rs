@@ -30,6 +30,11 @@ pub trait TableBlocks: Send + Sync {
         true
     }
 
+    /// Whether blocks are cut out of a text, by its bytes.
+    fn is_text(&self) -> bool {
+        false
+    }
+
     /// Where each block begins, and the end: blocks + 1 row numbers, rising, from 0.
     fn blocks(&self) -> &[u32];
 
@@ -42,6 +47,12 @@ pub trait TableBlocks: Send + Sync {
     /// Threads that should do nothing but read blocks; 0: none.
     fn readers(&self) -> usize {
         0
+    }
+
+    /// The number of a block's first row in its file, for messages: another than in [`TableBlocks::blocks`] where a table is
+    /// several files.
+    fn row_in_file(&self, block: usize) -> u32 {
+        self.blocks().get(block).copied().unwrap_or(0)
     }
 
     /// Some columns of a block, which are rising.
@@ -79,30 +90,58 @@ pub enum Numbers<'a> {
 
 /// Opens Parquet, an Arrow file or uncompressed delimited text for reading in blocks.
 pub fn open_blocks(path: &Path, options: &ReadOptions) -> Result<Box<dyn TableBlocks>, DataError> {
-    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    open_blocks_of(path, options, lines::block_bytes(bytes))
+    open_blocks_within(path, options, usize::MAX)
+}
+
+/// As [`open_blocks`], with about so many rows in a block at most. The record batches of Arrow stay whole.
+pub fn open_blocks_within(
+    path: &Path,
+    options: &ReadOptions,
+    most_rows: usize,
+) -> Result<Box<dyn TableBlocks>, DataError> {
+    let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let bytes = lines::block_bytes(size);
+    let blocks = open_sized(path, options, bytes, most_rows)?;
+    let largest = blocks.blocks().windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
+    match blocks.is_text() && largest > most_rows {
+        // how many rows a block has is known once its records are counted
+        true => {
+            let bytes = bytes.min(size) as u128 * most_rows as u128 / largest as u128;
+            open_sized(path, options, bytes as u64, most_rows)
+        }
+        false => Ok(blocks),
+    }
 }
 
 /// As [`open_blocks`], with text cut behind each record in which a block reaches `bytes`: for tests with small files.
 #[doc(hidden)]
 pub fn open_blocks_of(path: &Path, options: &ReadOptions, bytes: u64) -> Result<Box<dyn TableBlocks>, DataError> {
+    open_sized(path, options, bytes, usize::MAX)
+}
+
+fn open_sized(
+    path: &Path,
+    options: &ReadOptions,
+    bytes: u64,
+    most_rows: usize,
+) -> Result<Box<dyn TableBlocks>, DataError> {
     let file = Watched::open(path)?;
     let name = file.name();
     let head = file.read(0, file.len().min(16) as usize)?;
     let starts = |magic: &[u8]| head.starts_with(magic);
     if starts(parquet::MAGIC) {
-        return Ok(Box::new(parquet::open_blocks(&name, file.into(), options)?));
+        return Ok(Box::new(parquet::open_blocks(&name, file.into(), options, most_rows.min(MOST_ROWS))?));
     }
     if starts(arrow::MAGIC) {
         return Ok(Box::new(arrow::open_blocks(&name, file, options)?));
     }
     refuse_other_formats(&name, &head)?;
-    let compressed = "decompress it first, or save it as Parquet";
+    let compressed = "decompress it first, save it as Parquet, or give it more --memory";
     let other = [
         (&b"\x1f\x8b"[..], "gzip", compressed),
         (b"\x28\xb5\x2f\xfd", "zstd", compressed),
-        (npy::MAGIC, "NPY", "read it whole, or save it as Parquet"),
-        (npz::MAGIC, "zip or NPZ", "read it whole, or save it as Parquet"),
+        (npy::MAGIC, "NPY", "give it more --memory, or save it as Parquet"),
+        (npz::MAGIC, "zip or NPZ", "give it more --memory, or save it as Parquet"),
         (arrow::STREAM_MAGIC, "an Arrow stream", "save it as an Arrow file or Parquet"),
     ];
     if let Some((_, what, next)) = other.into_iter().find(|(magic, ..)| starts(magic)) {

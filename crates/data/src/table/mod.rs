@@ -44,7 +44,7 @@ mod writing;
 
 #[doc(hidden)]
 pub use blocks::open_blocks_of;
-pub use blocks::{Numbers, TableBlocks, open_blocks};
+pub use blocks::{Numbers, TableBlocks, open_blocks, open_blocks_within};
 pub use datetime::{
     Civil, ClockFormat, DAY, DateFormat, DateOrder, HalfDay, MonthStyle, ZoneFormat, ZoneStyle, days_in_month,
 };
@@ -136,6 +136,8 @@ pub struct ReadOptions {
     pub expect_columns: Vec<String>,
     /// The rows are for a model that was trained: errors name what can be done then.
     pub for_model: bool,
+    /// A compressed file may expand to at most so many bytes.
+    pub most_bytes: Option<u64>,
 }
 
 impl Table {
@@ -148,6 +150,18 @@ impl Table {
     /// Column names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.name.as_str())
+    }
+
+    /// Bytes in memory.
+    pub fn size(&self) -> u64 {
+        let size = |column: &Column| match &column.values {
+            Values::Number(values) => size_of_val(&values[..]),
+            Values::Text { codes, labels } => {
+                let texts: usize = labels.iter().map(|label| size_of_val(label) + label.len()).sum();
+                size_of_val(&codes[..]) + texts
+            }
+        };
+        self.columns.iter().map(|column| size(column) as u64).sum()
     }
 
     /// Every column has a value per row and every code a label.

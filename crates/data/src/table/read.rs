@@ -30,7 +30,7 @@ impl Table {
                 return parquet::read(&watched.name(), watched.into(), options);
             }
         }
-        let bytes = file::read(path)?;
+        let bytes = file::read_within(path, options.most_bytes)?;
         Table::from_bytes(&file::name(path), &bytes, options)
     }
 

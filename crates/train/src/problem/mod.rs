@@ -2,6 +2,7 @@
 
 mod altered;
 mod asked;
+mod data_memory;
 mod given;
 mod images;
 mod packed;
@@ -17,18 +18,18 @@ mod variation;
 use std::path::Path;
 
 use citius_data::{
-    Checksum, Dataset, Escaped, Features, Found, OnError, Preparation, PrepareOptions, Sampling, Target, Task, memory,
-    schema,
+    Checksum, Dataset, Escaped, Features, Found, OnError, Preparation, PrepareOptions, Sampling, Target, Task, schema,
 };
 pub use citius_data::{count, plural};
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use asked::{Asked, is_packed, only};
+pub use data_memory::{larger_than_memory, larger_when_encoded};
 pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
 pub(crate) use packed_rows::PackedRows;
 pub use rows::{RowsFrom, RowsInput, open_pictures};
-pub use table::{larger_than_memory, read_options};
+pub use table::read_options;
 pub(crate) use text::{BATCH as TEXT_BATCH, has_gpu};
 pub(crate) use variation::in_step;
 
@@ -312,15 +313,6 @@ impl Problem {
         Some(all)
     }
 }
-
-/// Data beyond this many bytes is read as it is needed: what was wished, or a good part of what the machine can spare.
-fn room(wishes: &TrackedWishes<'_>) -> u64 {
-    let spare = memory::available().unwrap_or(4 << 30) / 4;
-    wishes.memory.map_or(spare.min(USUAL_ROOM), |size| size.0)
-}
-
-/// Nothing is gained by holding more than this: reading keeps up with training.
-const USUAL_ROOM: u64 = 2 << 30;
 
 /// How rows are loaded; what to do about those that cannot be read is for sources that can have such rows.
 fn loading(wishes: &TrackedWishes<'_>) -> LoadingOptions {

@@ -10,6 +10,7 @@ use citius_data::{
 use citius_nn::RowShape;
 use serde::de::DeserializeOwned;
 
+use super::data_memory::DataMemory;
 use super::given::{divide, refuse_row_files};
 use super::rows::{Parts, RowsFrom, RowsInput};
 use super::{Input, Problem, count, stem};
@@ -41,13 +42,14 @@ impl Problem {
             bytes: note(&file, BYTES_NOTE)?.unwrap_or((1.0 / 255.0, 0.0)),
             target_scale,
         };
-        let size = meta.rows as u64 * meta.schema.row_bytes() as u64;
+        // the file's rows, and the rows of each set
+        let size = (meta.rows as u64 * meta.schema.row_bytes() as u64).saturating_mul(2);
         let data = format!("{}: {} rows of {}", meta.source, count(meta.rows as usize), meta.schema);
         let mut choices = vec![Choice::new("data", data, "")];
         if let Some(preparation) = &preparation {
             choices.extend(preparation.notes().iter().map(Choice::from_note));
         }
-        let mut problem = match size > super::room(wishes) {
+        let mut problem = match size > DataMemory::of(wishes).bytes {
             true => Problem::stream(Arc::new(file), input, stem(path), choices, wishes)?,
             false => {
                 let source: Arc<dyn Source> = Arc::new(file.load(u64::MAX)?);
@@ -56,7 +58,7 @@ impl Problem {
                 let (train, judged) = (source.clone(), source);
                 let (constant, mix) = (true, None);
                 let parts = Parts { name, stem, input, train, judged, constant, mix, splits, why_rows, choices };
-                Problem::of_parts(parts, super::loading(wishes), super::room(wishes))?
+                Problem::of_parts(parts, super::loading(wishes), DataMemory::of(wishes).bytes)?
             }
         };
         if let Some(preparation) = preparation {

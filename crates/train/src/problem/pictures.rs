@@ -7,6 +7,7 @@ use citius_data::SplitOptions;
 use citius_data::picture::transform::{Resize, Size};
 use citius_data::picture::{Channels, Output, PictureSource, Pipeline, Transform};
 
+use super::data_memory::DataMemory;
 use super::given::divide;
 use super::rows::{Parts, RowsFrom, RowsInput, open_pictures};
 use super::variation::{in_order, refuse_idle};
@@ -90,7 +91,7 @@ impl Problem {
             choices,
         };
         let loading = LoadingOptions { on_error, ..super::loading(wishes) };
-        let mut problem = Problem::of_parts(parts, loading, super::room(wishes))?;
+        let mut problem = Problem::of_parts(parts, loading, DataMemory::of(wishes).bytes)?;
         let skipped = judged.skipped();
         if let Some((path, why)) = skipped.first() {
             let told = format!("{} pictures cannot be read, such as {path}: {why}", skipped.len());

@@ -7,6 +7,7 @@ use citius_data::source::{ColumnScale, SeriesOptions, SeriesScale, SeriesWindows
 use citius_data::{Features, Scale, Source, Table, Target};
 use citius_nn::Network;
 
+use super::data_memory::{DataMemory, refuse_larger};
 use super::given::refuse_row_files;
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
 use super::{Problem, count, plural, read_options, refuse_other_preparation, stem};
@@ -22,6 +23,7 @@ impl Problem {
         let why = "the rows of a series are divided by their order in time, and its windows overlap; \
                    use --validation and --test, shares of the latest rows";
         refuse_row_files(wishes, why)?;
+        refuse_larger(path, "a series", wishes)?;
         let table = Table::read(path, &read_options(wishes)?)?;
         let (stride, horizon) = (wishes.stride.unwrap_or(1), wishes.horizon.unwrap_or(1));
         let length = wishes.window.unwrap_or(LENGTH.min(table.rows / PARTS).max(1));
@@ -64,7 +66,7 @@ impl Problem {
         };
         let mut choices = vec![
             Choice::new("data", format!("{}: {} rows in the order of time", table.name, count(table.rows)), ""),
-            time_choice(&series),
+            Choice::new("order", series.described().unwrap_or("the order of the file".to_owned()), ""),
             Choice::new("task", format!("the next {horizon} of {}", names(&scale.targets)), "regression"),
             Choice::new("inputs", format!("{length} rows of {}", names(&scale.columns)), "standardised"),
             Choice::new("split", "training rows first, then validation, test rows last", "windows cross no border"),
@@ -107,7 +109,7 @@ impl Problem {
             why_rows: None,
             choices,
         };
-        Problem::of_parts(parts, super::loading(wishes), super::room(wishes))
+        Problem::of_parts(parts, super::loading(wishes), DataMemory::of(wishes).bytes)
     }
 }
 
@@ -141,17 +143,6 @@ fn rescaled(fitted: &SeriesScale, wishes: &TrackedWishes<'_>) -> Result<Option<S
         columns: fitted.columns.iter().map(|column| of(column, columns, times)).collect(),
         targets: fitted.targets.iter().map(|column| of(column, targets, 1)).collect(),
     }))
-}
-
-/// Where the rows stand in time.
-fn time_choice(series: &TimedRows) -> Choice {
-    let (Some(index), Some(first), Some(last)) =
-        (&series.index, series.written(0), series.written(series.table.rows.saturating_sub(1)))
-    else {
-        return Choice::new("order", "the order of the file", "");
-    };
-    let step = index.step.map_or("at irregular times".to_owned(), |step| step.described(&index.format));
-    Choice::new("order", format!("a row {step} by {:?}, from {first} to {last}", index.column), "")
 }
 
 /// The column predicted when none is named.

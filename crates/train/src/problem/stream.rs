@@ -1,12 +1,12 @@
 //! Data larger than the memory it may take: read block by block, some blocks kept for judging.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use citius_data::source::Encoded;
-use citius_data::table::open_blocks;
+use citius_data::source::{Encoded, open_files};
 use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 
+use super::data_memory::DataMemory;
 use super::given::refuse_row_files;
 use super::rows::{RowsInput, SomeBlocks};
 use super::table::{prepare_options, without_target};
@@ -23,11 +23,19 @@ const JUDGED: f64 = 20_000.0;
 const FAR: f64 = 0.5;
 
 impl Problem {
-    /// A table that is not read as a whole.
-    pub(super) fn table_stream(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
+    /// A table that is not read as a whole, and why.
+    pub(super) fn table_stream(
+        paths: &[PathBuf],
+        why: String,
+        wishes: &TrackedWishes<'_>,
+    ) -> Result<Problem, TrainError> {
         let options = read_options(wishes)?;
-        let blocks = open_blocks(path, &options)?;
-        let sample = Encoded::sample(blocks.as_ref(), FITTED, wishes.seed.unwrap_or(0))?;
+        let memory = DataMemory::of(wishes);
+        let mut blocks = open_files(paths, &options, usize::MAX)?;
+        let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
+        let in_files: u64 = paths.iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum();
+        let in_table = 8 * blocks.columns().len() as u64 + in_files / all.max(1) as u64;
+        let sample = Encoded::sample(blocks.as_ref(), memory.sample_rows(in_table, FITTED), wishes.seed.unwrap_or(0))?;
         let target = sample.column(wishes.target.as_deref().unwrap_or("-1"))?;
         let wished = prepare_options(wishes);
         let task = match &*wishes.task {
@@ -38,15 +46,21 @@ impl Problem {
         let has_target = |row: &u32| !sample.columns[target].is_missing(*row as usize);
         let rows: Vec<u32> = (0..sample.rows as u32).filter(has_target).collect();
         let preparation = Preparation::fit(&sample, target, &rows, &prepare)?;
-        let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
+        let encoded = 4 * (preparation.features() + preparation.outputs()) as u64;
+        let largest = blocks.blocks().windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
+        if largest > memory.block_rows(encoded) {
+            blocks = open_files(paths, &options, memory.block_rows(encoded))?;
+        }
         let size = format!("{}: {}, {}", blocks.name(), plural(all, "row"), plural(sample.columns.len(), "column"));
         let mut choices = vec![Choice::new("data", size, "")];
         choices.extend(preparation.notes().iter().map(Choice::from_note));
         choices.push(Choice::new("fitted", format!("on {} rows of blocks drawn at random", count(sample.rows)), ""));
+        choices.push(Choice::new("memory", why, "read in blocks, anew in every epoch"));
+        drop(sample);
         let input = Input::Table { preparation: Box::new(preparation.clone()) };
         let stream = Encoded::new(blocks, preparation)?;
         choices.extend(without_target(stream.unlabelled() as usize, all));
-        Problem::of_stream(Arc::new(stream), input, (1.0, 0.0), stem(path), choices, wishes)
+        Problem::of_stream(Arc::new(stream), input, (1.0, 0.0), stem(&paths[0]), choices, wishes)
     }
 
     pub(super) fn stream(
@@ -87,19 +101,30 @@ impl Problem {
         // whole blocks are kept: a few of them, drawn at random
         let mut order = vec![0; count_of];
         Order::new(count_of as u32, wishes.seed.unwrap_or(0), u64::MAX).fill(0, &mut order);
+        let memory = DataMemory::of(wishes);
+        let row_bytes = stream.schema().row_bytes() as u64;
+        let fitting = (memory.kept_rows(row_bytes) * count_of as u64 / u64::from(rows).max(1)).max(1) as usize;
         let wanted = |share: Option<f64>| share.unwrap_or((JUDGED / rows as f64).min(0.1)) * count_of as f64;
-        let kept = |share: Option<f64>| (wanted(share).ceil() as usize).min(count_of / 3);
+        let kept = |share: Option<f64>| {
+            let blocks = wanted(share);
+            let at_least = usize::from(blocks > 0.0);
+            (blocks.round() as usize).max(at_least).min(count_of / 3).min(fitting)
+        };
         let (test, validation) = (kept(*wishes.test), kept(*wishes.validation));
         let judged_share = (test + validation) as f64;
         let wished_share = wanted(*wishes.test) + wanted(*wishes.validation);
         if (judged_share / wished_share - 1.0).abs() > FAR {
             let percent = |blocks: f64| 100.0 * blocks / count_of as f64;
-            let told = format!(
-                "{:.0}% of the rows are kept for judging, not {:.0}%: the file is read in {count_of} blocks, which stay whole",
-                percent(judged_share),
-                percent(wished_share)
-            );
-            choices.push(Choice::new("note", told, "save it in smaller blocks, or give it more --memory"));
+            let (why, next) = match test.max(validation) == fitting {
+                true => ("as many as the memory for data has room for".to_owned(), "give it more --memory"),
+                false => (
+                    format!("the file is read in {count_of} blocks, which stay whole"),
+                    "save it in smaller blocks, or give it more --memory",
+                ),
+            };
+            let (kept, wished) = (percent(judged_share), percent(wished_share));
+            let told = format!("{kept:.1}% of the rows are kept for validation and test, not {wished:.1}%: {why}");
+            choices.push(Choice::new("note", told, next));
         }
         let part = |from: usize, to: usize| {
             let mut blocks: Vec<usize> = order[from..to].iter().map(|block| *block as usize).collect();
@@ -112,7 +137,11 @@ impl Problem {
         };
         let (test, validation, train) =
             (judged(0, test)?, judged(test, test + validation)?, part(test + validation, count_of));
-        let options = LoadingOptions { on_error: wishes.on_error.unwrap_or_default(), ..super::loading(wishes) };
+        let options = LoadingOptions {
+            on_error: wishes.on_error.unwrap_or_default(),
+            memory_limit: wishes.memory.map(|_| memory.of_windows()),
+            ..super::loading(wishes)
+        };
         let train = Loaded::new(Feed::Stream(Arc::new(train)), bytes, options)?;
         let counted = |set: &Option<citius_data::Dataset>| count(set.as_ref().map_or(0, |set| set.rows));
         let sets =

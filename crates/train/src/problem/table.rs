@@ -1,13 +1,14 @@
 //! A table read, split and encoded in memory.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use citius_data::source::tables;
 use citius_data::{
-    Dataset, Preparation, PrepareOptions, ReadOptions, SplitOptions, Splits, Table, Task, infer_task, read_row_file,
-    strata,
+    Dataset, Preparation, PrepareOptions, ReadOptions, SplitOptions, Splits, Table, Task, byte_size, infer_task,
+    read_row_file, strata,
 };
 
+use super::data_memory::{DataMemory, encoded_bytes, has_blocks, larger_than_memory, larger_when_encoded, needed};
 use super::{Input, Problem, count, plural, stem};
 use crate::config::TrackedWishes;
 use crate::{Choice, Material, TrainError};
@@ -22,10 +23,13 @@ impl Problem {
     /// One table, or several of the same columns; read block by block when too large for memory.
     pub(super) fn tables(paths: &[PathBuf], wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let options = read_options(wishes)?;
-        if let [path] = paths
-            && larger_than_memory(path, wishes)
-        {
-            return Problem::table_stream(path, wishes);
+        if wishes.only.as_ref().is_some_and(Vec::is_empty) {
+            return Err(TrainError::Setting("only names no column; name some, or leave it out".to_owned()));
+        }
+        let memory = DataMemory::of(wishes);
+        if larger_than_memory(paths, wishes) {
+            let why = format!("the table is larger than the {} for data", byte_size(memory.bytes));
+            return Problem::table_stream(paths, why, wishes);
         }
         let table = match paths {
             [path] => Table::read(path, &options)?,
@@ -43,14 +47,18 @@ impl Problem {
         let has_target = |row: &u32| !table.columns[target].is_missing(*row as usize);
         let learned: Vec<u32> = splits.train.iter().copied().filter(has_target).collect();
         let preparation = Preparation::fit(&table, target, &learned, &prepare)?;
-        if let Some(bytes) = too_large_as_words(&preparation, &table, wishes) {
-            let blocks = match paths {
-                [path] if size_in_memory(path) > 0 => Some(path),
-                _ => None,
-            };
-            let Some(path) = blocks else { return Err(words_need_memory(&table, &preparation, bytes)) };
+        if larger_when_encoded(&preparation, &table, wishes) {
+            if !paths.iter().all(|path| has_blocks(path)) {
+                return Err(no_blocks(&table, &preparation, memory));
+            }
+            let encoded = encoded_bytes(&preparation, &table);
+            let why = format!(
+                "{} as inputs, and as much again while they are copied: more than the {} for data",
+                byte_size(encoded),
+                byte_size(memory.bytes)
+            );
             drop(table);
-            return Problem::table_stream(path, wishes);
+            return Problem::table_stream(paths, why, wishes);
         }
         let encode = |rows: &[u32]| -> Result<Option<Dataset>, TrainError> {
             let rows = preparation.labelled_rows(&table, rows)?;
@@ -83,19 +91,19 @@ impl Problem {
     }
 }
 
-/// The bytes of the encoded rows, where free text makes them larger than the memory for data; its words take far more than its cells.
-fn too_large_as_words(preparation: &Preparation, table: &Table, wishes: &TrackedWishes<'_>) -> Option<u64> {
-    let bytes = (table.rows as u64).saturating_mul(4 * preparation.features() as u64);
-    (preparation.text_inputs() > 0 && bytes > super::room(wishes)).then_some(bytes)
-}
-
-fn words_need_memory(table: &Table, preparation: &Preparation, bytes: u64) -> TrainError {
-    let (rows, inputs) = (count(table.rows), count(preparation.text_inputs()));
+fn no_blocks(table: &Table, preparation: &Preparation, memory: DataMemory) -> TrainError {
+    let fewer = match preparation.text_inputs() {
+        0 => "",
+        _ => ", fewer inputs of free text (prepare.text-features = { hash = 512 })",
+    };
     TrainError::Setting(format!(
-        "{}: {rows} rows with {inputs} inputs of free text take {:.1} GB, and the file cannot be read in blocks; give it more --memory, \
-         fewer inputs (prepare.text-features = {{ hash = 512 }}), or one file that is not compressed",
+        "{}: {} rows of {} inputs take {}, more than the {} for data, and a compressed file is not read in blocks; give it more \
+         --memory{fewer}, or a file that is not compressed",
         table.name,
-        bytes as f64 / 1e9
+        count(table.rows),
+        count(preparation.features()),
+        byte_size(needed(preparation, table)),
+        byte_size(memory.bytes)
     ))
 }
 
@@ -104,23 +112,6 @@ pub(super) fn without_target(rows: usize, of: usize) -> Option<Choice> {
     let (have, are) = if rows == 1 { ("has", "is") } else { ("have", "are") };
     let told = || format!("{} of {} {have} no target and {are} left out", count(rows), plural(of, "row"));
     (rows > 0).then(|| Choice::new("note", told(), ""))
-}
-
-/// Whether a table is to be read in blocks.
-pub fn larger_than_memory(path: &Path, wishes: &TrackedWishes<'_>) -> bool {
-    size_in_memory(path) > super::room(wishes)
-}
-
-/// A guess at the memory that a table takes: cells are kept as f64, and then as f32.
-fn size_in_memory(path: &Path) -> u64 {
-    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let name = path.to_string_lossy().to_lowercase();
-    let times = match () {
-        () if name.ends_with(".gz") || name.ends_with(".zst") => return 0, // not read in parts
-        () if name.ends_with(".parquet") || name.ends_with(".arrow") || name.ends_with(".feather") => 3,
-        () => 2,
-    };
-    bytes.saturating_mul(times)
 }
 
 /// How columns become inputs, from the settings.
@@ -141,6 +132,7 @@ pub fn read_options(wishes: &TrackedWishes<'_>) -> Result<ReadOptions, TrainErro
         header: *wishes.header,
         missing: wishes.missing.clone().unwrap_or_default(),
         text: wishes.text.clone().unwrap_or_default(),
+        most_bytes: Some(DataMemory::of(wishes).of_text()),
         ..ReadOptions::default()
     })
 }

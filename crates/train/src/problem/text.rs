@@ -9,6 +9,7 @@ use citius_data::source::{Predict, Text, TextWindows, Unit};
 use citius_data::{Dataset, Source, Splits};
 use citius_nn::Network;
 
+use super::data_memory::{DataMemory, refuse_larger};
 use super::given::refuse_row_files;
 use super::rows::{Parts, RowsFrom, RowsInput, dataset_of};
 use super::{Input, Problem, count, expect_classes, stem};
@@ -27,6 +28,7 @@ impl Problem {
     pub(super) fn text(path: &Path, wishes: &TrackedWishes<'_>) -> Result<Problem, TrainError> {
         let why = "a text has no rows; use --validation and --test, shares of its end";
         refuse_row_files(wishes, why)?;
+        refuse_larger(path, "a text", wishes)?;
         let text = Arc::new(Text::open_encoded(path, Unit::Chars, *wishes.encoding)?);
         expect_classes(text.name(), "character", &text.vocabulary().labels(), "give a text of several")?;
         match &*wishes.model {
@@ -134,7 +136,7 @@ impl Problem {
             why_rows: None,
             choices,
         };
-        Problem::of_parts(parts, super::loading(wishes), super::room(wishes))
+        Problem::of_parts(parts, super::loading(wishes), DataMemory::of(wishes).bytes)
     }
 }
 

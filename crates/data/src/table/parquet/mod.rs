@@ -52,10 +52,15 @@ pub(super) fn read(name: &str, input: Input, options: &ReadOptions) -> Result<Ta
 }
 
 /// A file in blocks: row groups, large ones cut into pieces.
-pub(super) fn open_blocks(name: &str, input: Input, options: &ReadOptions) -> Result<ParquetBlocks, DataError> {
+pub(super) fn open_blocks(
+    name: &str,
+    input: Input,
+    options: &ReadOptions,
+    most_rows: usize,
+) -> Result<ParquetBlocks, DataError> {
     refuse_text_options(name, "Parquet", options)?;
     let file = ParquetFile::open(name, input, options)?;
-    let pieces: Vec<Piece> = file.groups().flat_map(|group| file.cut(group)).collect();
+    let pieces: Vec<Piece> = file.groups().flat_map(|group| file.cut(group, most_rows)).collect();
     let widths = match file.fields.fixed_widths() {
         Some(widths) => widths,
         None => file.list_widths(&pieces)?,
@@ -239,11 +244,12 @@ impl ParquetFile {
     }
 
     /// A row group in pieces that are not too large.
-    fn cut(&self, group: Piece) -> Vec<Piece> {
+    fn cut(&self, group: Piece, most_rows: usize) -> Vec<Piece> {
         let about = self.metadata.row_group(group.group);
         let leaves = self.roots.iter().map(|root| root.leaf);
         let bytes: u64 = leaves.map(|leaf| about.columns().get(leaf).map_or(0, decoded_bytes)).sum();
-        let pieces = group.rows.div_ceil(MOST_ROWS).max(bytes.div_ceil(MOST_BYTES) as usize).clamp(1, group.rows);
+        let by_rows = group.rows.div_ceil(most_rows.max(1));
+        let pieces = by_rows.max(bytes.div_ceil(MOST_BYTES) as usize).clamp(1, group.rows);
         if pieces == 1 {
             return vec![group];
         }
