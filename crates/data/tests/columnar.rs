@@ -72,8 +72,10 @@ fn every_kind_of_column() {
         assert_eq!((numbers(&table, "wide")[0], missing("wide")), (u64::MAX as f64, vec![false, true, false]));
         assert_eq!((numbers(&table, "half")[2], missing("half")), (2.0, vec![false, true, false]));
         assert_eq!(numbers(&table, "price"), [123.45, -0.01, 0.0]);
-        assert_eq!(numbers(&table, "day"), [0.0, 1.0, -1.0]);
-        assert_eq!(numbers(&table, "time"), [1.5, 0.0, -0.5]);
+        let days = ["1970-01-01", "1970-01-02", "1969-12-31"].map(str::to_owned);
+        assert_eq!(labels(&table, "day"), (vec![0, 1, 2], days.to_vec()));
+        let times = ["1970-01-01 00:00:01.5", "1970-01-01 00:00:00", "1969-12-31 23:59:59.5"].map(str::to_owned);
+        assert_eq!(labels(&table, "time"), (vec![0, 1, 2], times.to_vec()));
         assert_eq!(labels(&table, "word"), (vec![0, MISSING, MISSING], vec!["x".to_owned()]));
         assert_eq!(labels(&table, "again"), (vec![0, MISSING, 0], vec!["b".to_owned()]));
         assert_eq!((numbers(&table, "pair[1]")[2], missing("pair[0]")), (2.5, vec![false, true, false]));

@@ -33,7 +33,8 @@ pub use source::source;
 pub use text::{TextInspection, text};
 
 use crate::error::DataError;
-use crate::table::{Column, Table};
+use crate::prepare::identifier::row_number;
+use crate::table::{Column, Table, Values};
 use column::{Facts, summarise};
 use relations::Relations;
 
@@ -77,7 +78,14 @@ pub fn table(table: &Table, target: Option<usize>) -> Result<Inspection, DataErr
         return Err(DataError::Inconsistent(problem));
     }
     let summaries = in_parallel(&table.columns, summarise);
-    let (columns, facts): (Vec<ColumnSummary>, Vec<Facts>) = summaries.into_iter().unzip();
+    let (columns, mut facts): (Vec<ColumnSummary>, Vec<Facts>) = summaries.into_iter().unzip();
+    for (index, (column, facts)) in table.columns.iter().zip(&mut facts).enumerate() {
+        if let Values::Number(values) = &column.values
+            && table.is_unnamed(index)
+        {
+            facts.row_number = row_number("", values);
+        }
+    }
     let classes = target.map_or_else(Vec::new, |target| rows::classes(&table.columns[target], &columns[target]));
     let repeated_rows = rows::repeated(table);
     let relations = Relations::of(table, target);

@@ -210,9 +210,9 @@ impl Calendar {
         Ok(())
     }
 
-    /// What cells look like.
-    pub(super) fn example(&self) -> String {
-        self.format.write(self.elapsed.parts().0)
+    /// What cells look like, for people.
+    pub(super) fn form(&self) -> String {
+        self.format.to_string()
     }
 }
 

@@ -27,11 +27,12 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Looks at the training rows; `rounded` if numbers are not those of the file.
-    pub(super) fn column(column: &Column, rows: &[u32], wish: &Wish, rounded: bool) -> Fit {
+    /// Looks at the training rows; `unnamed` if the file names other columns, `rounded` if numbers are not those of the file.
+    pub(super) fn column(column: &Column, unnamed: bool, rows: &[u32], wish: &Wish, rounded: bool) -> Fit {
         match &column.values {
             Values::Number(values) if wish.categorical.is_none() => {
-                let row_number = if wish.keeps_identifier() { None } else { row_number(&column.name, values) };
+                let name = if unnamed { "" } else { &column.name };
+                let row_number = if wish.keeps_identifier() { None } else { row_number(name, values) };
                 if row_number == Some(RowNumber::Identifier) {
                     return Fit::drop(IDENTIFIER_NUMBER);
                 }

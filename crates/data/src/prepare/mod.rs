@@ -76,7 +76,7 @@ use fit::Fit;
 use options::refused;
 use pca::Projection;
 use target::TargetColumn;
-use used::{FeatureColumn, not_a_date, not_a_number, refuse_cells};
+use used::{FeatureColumn, not_a_date, not_a_number, refuse_cells, refuse_stray_dates};
 
 /// Remark on a column that `drop` names, or that `only` does not name.
 const NOT_USED: &str = "left out, as given";
@@ -117,7 +117,9 @@ impl Preparation {
             } else if index != target.index() {
                 refuse_cells(table, index, &rows, wish.refuse_missing(), wish.refuse_negative())?;
                 let rounded = table.reading.rounded.contains(&column.name);
-                fits.push((index, Fit::column(column, &rows, wish, rounded)));
+                refuse_stray_dates(table, index, wish)?;
+                let unnamed = table.is_unnamed(index);
+                fits.push((index, Fit::column(column, unnamed, &rows, wish, rounded)));
             }
         }
         options.check_text(table, &fits)?;
@@ -197,6 +199,18 @@ impl Preparation {
             offset += feature.encoding.width();
         }
         found
+    }
+
+    /// Of each input, whether it is a hashed word of free text; no input is, of principal components.
+    pub fn hashed_words(&self) -> Vec<bool> {
+        if self.projection.is_some() {
+            return vec![false; self.features()];
+        }
+        let of = |feature: &FeatureColumn| {
+            let is_text = matches!(feature.encoding, Encoding::Text(_));
+            std::iter::repeat_n(is_text, feature.encoding.width())
+        };
+        self.features.iter().flat_map(of).collect()
     }
 
     /// How many of the inputs are hashed words of free text.
@@ -304,7 +318,7 @@ impl Preparation {
             let column = feature.as_trained(&table.columns[place]);
             let written = feature.encoding.write(&column, rows, &mut data, width, offset);
             written.map_err(|row| match &feature.encoding {
-                Encoding::Calendar(calendar) => not_a_date(table, row, place, &calendar.example()),
+                Encoding::Calendar(calendar) => not_a_date(table, row, place, &calendar.form()),
                 _ => not_a_number(table, row, place),
             })?;
             offset += feature.encoding.width();

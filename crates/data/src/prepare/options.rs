@@ -39,6 +39,7 @@ use super::scale::Scale;
 use super::select::Select;
 use super::task::Task;
 use super::text::TextFeatures;
+use super::used::StrayDate;
 use crate::error::DataError;
 use crate::table::{Column, DateFormat, Table, Values};
 
@@ -282,8 +283,12 @@ impl PrepareOptions {
 
     /// What is said of dates is refused where no column holds any.
     pub(super) fn check_dates(&self, table: &Table, target: usize) -> Result<(), DataError> {
+        let as_labels = self.dates == Some(Dates::Labels);
         let holds_dates = |column: &Column| match &column.values {
-            Values::Text { labels, .. } => DateFormat::of_column(labels.iter().map(String::as_str)).is_some(),
+            Values::Text { labels, .. } => {
+                let all = DateFormat::of_column(labels.iter().map(String::as_str)).is_some();
+                all || (as_labels && StrayDate::of(column).is_some())
+            }
             Values::Number(_) => false,
         };
         let mut inputs = table.columns.iter().enumerate().filter(|(index, _)| *index != target);

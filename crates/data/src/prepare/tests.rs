@@ -112,6 +112,37 @@ fn read_options_keep_text_as_text() {
 }
 
 #[test]
+fn a_column_of_dates_is_refused_for_the_cell_that_is_none() {
+    let text = |odd: &str| {
+        let rows =
+            (0..60).map(|i| if i == 40 { format!("{odd},1\n") } else { format!("2024-01-{:02},{i}\n", i % 28 + 1) });
+        format!("when,y\n{}", rows.collect::<String>())
+    };
+    let error = message(fit(&text("unknown"), "y"));
+    assert!(error.contains("row 41") && error.contains("\"unknown\" is not a date, and 59 of 60 cells"), "{error}");
+    assert!(error.contains("--missing \"unknown\"") && error.contains("prepare.dates = \"labels\""), "{error}");
+    assert!(message(fit(&text("2023-02-30"), "y")).contains("is not a date"));
+    // what stands for missing in pandas and in spreadsheets
+    for missing in ["", "NaT", "<NA>", "#N/A"] {
+        assert!(noted(&fit(&text(missing), "y").unwrap(), "dates"), "{missing}");
+    }
+    let labels = PrepareOptions { dates: Some(Dates::Labels), ..Default::default() };
+    let table = table(&text("unknown"));
+    Preparation::fit(&table, 1, &all(&table), &labels).unwrap();
+}
+
+#[test]
+fn the_index_that_pandas_writes_is_left_out() {
+    let text = |name: &str| {
+        let rows = (0..60).map(|i| format!("{i},{},{}\n", i * 7 % 13, i % 5));
+        format!("{name},x,y\n{}", rows.collect::<String>())
+    };
+    let fitted = fit(&text(""), "y").unwrap();
+    assert_eq!((fitted.features(), fitted.feature_names()), (1, vec!["x".to_owned()]));
+    assert_eq!(fit(&text("place"), "y").unwrap().features(), 2, "a counter may be a quantity");
+}
+
+#[test]
 fn tasks() {
     let with = |target: &[&str], task| {
         let mut text = String::from("x,y\n");

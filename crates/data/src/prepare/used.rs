@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::calendar::Dates;
 use super::feature::Encoding;
 use super::fit::Fit;
 use super::impute::Impute;
@@ -12,7 +13,7 @@ use super::options::Wish;
 use super::scale::is_false;
 use crate::error::DataError;
 use crate::suggest;
-use crate::table::{Column, Table, Values};
+use crate::table::{Column, DateFormat, MISSING, Table, Values};
 
 /// A column that is used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,6 +102,56 @@ pub(super) fn refuse_cells(
     Ok(())
 }
 
+/// Cells that are dates, at least, for a column to be one of dates but for a few.
+const ENOUGH_DATES: usize = 20;
+/// Labels looked at before all are.
+const FIRST_LABELS: usize = 200;
+
+/// Refuses a column of dates for the cell that is none, as a column of numbers is: taken as labels, it would say nothing of time.
+pub(super) fn refuse_stray_dates(table: &Table, place: usize, wish: &Wish) -> Result<(), DataError> {
+    let as_labels = wish.own_categories || wish.own_text || wish.dates == Some(Dates::Labels);
+    let stray = if as_labels { None } else { StrayDate::of(&table.columns[place]) };
+    let Some(StrayDate { row, label, dates, present }) = stray else { return Ok(()) };
+    let label = suggest::short(label);
+    Err(DataError::Cell {
+        place: table.place(row, place),
+        problem: format!("{label:?} is not a date, and {dates} of {present} cells of the column are"),
+        next: format!(
+            "correct it, mark it as missing with --missing {label:?}, or take dates as labels with prepare.dates = \"labels\""
+        ),
+    })
+}
+
+/// The first cell that is no date in a column of which nearly all cells are.
+pub(super) struct StrayDate<'a> {
+    row: usize,
+    label: &'a str,
+    /// Cells that are dates, of those that are not missing.
+    dates: usize,
+    present: usize,
+}
+
+impl<'a> StrayDate<'a> {
+    pub(super) fn of(column: &'a Column) -> Option<StrayDate<'a>> {
+        let Values::Text { codes, labels } = &column.values else { return None };
+        let is_date = |label: &String| DateFormat::of_column(std::iter::once(label.as_str())).is_some();
+        let first = &labels[..labels.len().min(FIRST_LABELS)];
+        if first.iter().filter(|label| is_date(label)).count() * 2 < first.len() {
+            return None;
+        }
+        let are_dates: Vec<bool> = labels.iter().map(is_date).collect();
+        let known = || codes.iter().enumerate().filter(|(_, code)| **code != MISSING);
+        let is_stray = |(_, code): &(usize, &u32)| !are_dates[**code as usize];
+        let (row, code) = known().find(is_stray)?;
+        let present = known().count();
+        let dates = present - known().filter(is_stray).count();
+        let of_dates = labels.iter().zip(&are_dates).filter(|(_, date)| **date).map(|(label, _)| label.as_str());
+        let nearly_all = dates >= ENOUGH_DATES && (present - dates) * 10 <= present;
+        let label = &labels[*code as usize];
+        (nearly_all && DateFormat::of_column(of_dates).is_some()).then_some(StrayDate { row, label, dates, present })
+    }
+}
+
 pub(super) fn not_a_number(table: &Table, row: usize, column: usize) -> DataError {
     DataError::Cell {
         place: table.place(row, column),
@@ -112,13 +163,13 @@ pub(super) fn not_a_number(table: &Table, row: usize, column: usize) -> DataErro
     }
 }
 
-/// `example` is a date as training had them.
-pub(super) fn not_a_date(table: &Table, row: usize, column: usize, example: &str) -> DataError {
+/// `form` is how the dates of training were written.
+pub(super) fn not_a_date(table: &Table, row: usize, column: usize, form: &str) -> DataError {
     let cell = shown_cell(table, row, column);
     DataError::Cell {
         place: table.place(row, column),
-        problem: format!("{cell:?} is not a date, and the column held dates such as {example} in training"),
-        next: "correct it, or leave the cell empty to mark it as missing".to_owned(),
+        problem: format!("{cell:?} is not a date, and the column held dates as {form} in training"),
+        next: format!("correct it, leave the cell empty, or mark it as missing with --missing {cell:?}"),
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn finite(text: &str) -> Option<f64> {
 }
 
 fn is_usual_missing(cell: &str) -> bool {
-    matches!(cell, "" | "?" | "NA" | "N/A" | "NaN" | "nan" | "null" | "NULL" | "None")
+    matches!(cell, "" | "?" | "NA" | "N/A" | "NaN" | "nan" | "null" | "NULL" | "None" | "NaT" | "<NA>" | "#N/A")
 }
 
 /// A quick look that spares labels the full parse: digits, signs, and the words `inf` and `nan`.

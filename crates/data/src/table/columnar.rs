@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! numbers, booleans (0/1), decimals      numbers
-//! Date32                                 days since 1970
-//! Date64, timestamps                     seconds since 1970
+//! dates, timestamps                      text, as ISO 8601 writes it; in UTC where there is a zone
 //! times of day, durations                seconds
 //! strings, dictionaries of strings       text
 //! lists of numbers                       columns name[0], name[1] …, missing where a list is shorter
@@ -19,6 +18,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::cell::{Cell, MissingTokens};
+use super::datetime::{ClockFormat, DAY, DateFormat, DateOrder, MonthStyle, ZoneFormat, ZoneStyle};
 use super::{
     Column, MAX_COLUMNS, MISSING, ReadOptions, Reading, Table, Values, join_values, select_columns, unique_names,
 };
@@ -43,8 +43,16 @@ pub(super) struct Fields {
 pub(super) enum FieldKind {
     Number,
     Text,
+    Time(TimeKind),
     /// A list of numbers, of this length if it is fixed.
     List(Option<usize>),
+}
+
+/// What a date or timestamp says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum TimeKind {
+    Day,
+    Moment { zoned: bool },
 }
 
 impl Fields {
@@ -130,6 +138,7 @@ impl Part {
         let convert = |(array, kind): (&ArrayRef, &FieldKind)| match kind {
             FieldKind::Number => numbers(array).map(|values| vec![Values::Number(values)]),
             FieldKind::Text => text(array, missing).map(|values| vec![values]),
+            FieldKind::Time(kind) => numbers(array).map(|values| vec![times(&values, *kind)]),
             FieldKind::List(_) => list(array),
         };
         let fields = batch.columns().iter().zip(kinds).map(convert).collect::<Result<_, _>>()?;
@@ -201,6 +210,9 @@ pub(super) fn field_kind(data_type: &DataType) -> Result<FieldKind, &'static str
         }
         List(_) | LargeList(_) | FixedSizeList(..) => return Err("and only lists of numbers are read"),
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => return Err("which is neither numbers nor text"),
+        Date32 => FieldKind::Time(TimeKind::Day),
+        Date64 => FieldKind::Time(TimeKind::Moment { zoned: false }),
+        Timestamp(_, zone) => FieldKind::Time(TimeKind::Moment { zoned: zone.is_some() }),
         other if is_number(other) => FieldKind::Number,
         _ => return Err("which is not read"),
     })
@@ -257,6 +269,45 @@ pub(super) fn numbers(array: &dyn Array) -> Result<Vec<f64>, String> {
         }
         other => return Err(format!("a column of {other} where numbers were expected")),
     })
+}
+
+/// Dates or timestamps as a text column writes them, from days or seconds since 1970: what is known of dates in text holds for them too.
+pub(super) fn times(values: &[f64], kind: TimeKind) -> Values {
+    let zone = ZoneFormat { style: ZoneStyle::Colon, space: false, offset: 0 };
+    let clock = |zoned: bool| ClockFormat {
+        separator: ' ',
+        padded: true,
+        seconds: true,
+        fraction: 0,
+        half_day: None,
+        zone: zoned.then_some(zone),
+    };
+    let (clock, unit) = match kind {
+        TimeKind::Day => (None, DAY),
+        TimeKind::Moment { zoned } => (Some(clock(zoned)), 1.0),
+    };
+    let format = DateFormat {
+        order: DateOrder::YearMonthDay,
+        separator: Some('-'),
+        comma: false,
+        month: MonthStyle::Number,
+        day: true,
+        padded: true,
+        short_year: false,
+        clock,
+        ambiguous: false,
+    };
+    let mut known: HashMap<u64, u32> = HashMap::new();
+    let mut labels = Vec::new();
+    let codes = values.iter().map(|value| match value.is_nan() {
+        true => MISSING,
+        false => *known.entry(value.to_bits()).or_insert_with(|| {
+            labels.push(format.write(value * unit));
+            labels.len() as u32 - 1
+        }),
+    });
+    let codes = codes.collect();
+    Values::Text { codes, labels }
 }
 
 fn primitive<T: ArrowPrimitiveType>(array: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {

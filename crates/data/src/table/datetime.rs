@@ -8,7 +8,7 @@
 //! | month by name | `31 Jan 2024`, `31-Jan-2024`, `Jan 31, 2024`, `January 2024` |
 //! | compact | `20240131`, for [`DateFormat::of_named_column`] alone, as any whole number may look like it |
 //!
-//! A year has four digits. Whether day or month comes first in `01/02/2024` is decided by the whole column.
+//! A year has four digits, or two behind day and month: `31/12/99` is 1999, `1/31/24` is 2024, as POSIX has it. Whether day or month comes first in `01/02/2024` is decided by the whole column.
 
 use std::fmt::{self, Write};
 
@@ -31,6 +31,9 @@ pub struct DateFormat {
     pub day: bool,
     /// Whether numbers below 10 begin with a zero.
     pub padded: bool,
+    /// Whether a year is written with its last two digits.
+    #[serde(default)]
+    pub short_year: bool,
     pub clock: Option<ClockFormat>,
     /// No value says whether day or month comes first; `order` is an assumption.
     #[serde(default)]
@@ -154,6 +157,7 @@ impl DateFormat {
         };
         let fits = order_fits
             && (scanned.separator, scanned.comma, scanned.day) == (self.separator, self.comma, self.day)
+            && scanned.short_year == self.short_year
             && number(scanned.month) == number(self.month);
         let zoned = self.clock.as_ref().is_some_and(|clock| clock.zone.is_some());
         let zone_fits = scanned.clock.as_ref().map_or(!zoned, |clock| clock.format.zone.is_some() == zoned);
@@ -201,7 +205,11 @@ impl DateFormat {
             MonthStyle::Short { capitals } => cased(&MONTHS[civil.month as usize - 1][..3], capitals),
             MonthStyle::Full { capitals } => cased(MONTHS[civil.month as usize - 1], capitals),
         };
-        let (day, year) = (two(civil.day), format!("{:04}", civil.year));
+        let year = match self.short_year {
+            true => format!("{:02}", civil.year.rem_euclid(100)),
+            false => format!("{:04}", civil.year),
+        };
+        let day = two(civil.day);
         let Some(separator) = self.separator else {
             return write!(out, "{year}{:02}{:02}", civil.month, civil.day);
         };
@@ -273,12 +281,13 @@ impl fmt::Display for DateFormat {
         let comma = if self.comma { "," } else { "" };
         let separator = self.separator.map_or(String::new(), String::from);
         let s = &separator;
+        let year = if self.short_year { "YY" } else { "YYYY" };
         match (self.order, self.day) {
-            (DateOrder::YearMonthDay, true) => write!(f, "YYYY{s}{month}{s}DD")?,
-            (DateOrder::YearMonthDay, false) => write!(f, "YYYY{s}{month}")?,
-            (DateOrder::DayMonthYear, _) => write!(f, "DD{s}{month}{comma}{s}YYYY")?,
-            (DateOrder::MonthDayYear, true) => write!(f, "{month}{s}DD{comma}{s}YYYY")?,
-            (DateOrder::MonthDayYear, false) => write!(f, "{month}{comma}{s}YYYY")?,
+            (DateOrder::YearMonthDay, true) => write!(f, "{year}{s}{month}{s}DD")?,
+            (DateOrder::YearMonthDay, false) => write!(f, "{year}{s}{month}")?,
+            (DateOrder::DayMonthYear, _) => write!(f, "DD{s}{month}{comma}{s}{year}")?,
+            (DateOrder::MonthDayYear, true) => write!(f, "{month}{s}DD{comma}{s}{year}")?,
+            (DateOrder::MonthDayYear, false) => write!(f, "{month}{comma}{s}{year}")?,
         }
         let Some(clock) = &self.clock else { return Ok(()) };
         write!(f, "{}hh:mm", clock.separator)?;
@@ -405,6 +414,7 @@ struct Scanned {
     day: bool,
     padded: bool,
     year: u32,
+    short_year: bool,
     /// What stands beside the year, as it is written: month and day where the order is unknown.
     beside: [u32; 2],
     clock: Option<ScannedClock>,
@@ -439,6 +449,7 @@ impl Scanned {
             day: true,
             padded: true,
             year,
+            short_year: false,
             beside,
             clock: None,
         };
@@ -473,9 +484,13 @@ impl Scanned {
             return Some(Scanned { order, month, day: day.is_some(), padded, ..base(Some(separator), beside, first) });
         }
         let comma = cursor.eat(b',');
-        let year = cursor.year_behind(separator)?;
+        let (year, short_year) = cursor.year_behind(separator)?;
         let padded = width == 2 && (named || second_width == 2);
-        Some(Scanned { order, month, comma, padded, ..base(Some(separator), [first, second], year) })
+        // 1.2.24 is a version
+        if short_year && separator == '.' && !padded {
+            return None;
+        }
+        Some(Scanned { order, month, comma, padded, short_year, ..base(Some(separator), [first, second], year) })
     }
 
     /// `Jan 31, 2024`, `January 2024`
@@ -488,7 +503,7 @@ impl Scanned {
         if width <= 2 {
             (day, padded) = (Some(year), width == 2);
             comma |= cursor.eat(b',');
-            year = cursor.year_behind(separator)?;
+            year = cursor.year_behind(separator).filter(|(_, short)| !short)?.0;
         } else if width != 4 {
             return None;
         }
@@ -500,6 +515,7 @@ impl Scanned {
             day: day.is_some(),
             padded,
             year,
+            short_year: false,
             beside: [number, day.unwrap_or(1)],
             clock: None,
         })
@@ -603,9 +619,13 @@ impl Cursor<'_> {
         Some((value, width))
     }
 
-    /// The separator and four digits.
-    fn year_behind(&mut self, separator: char) -> Option<u32> {
-        self.eat(separator as u8).then(|| self.digits(4))?.filter(|(_, width)| *width == 4).map(|(year, _)| year)
+    /// The separator and a year of four digits, or of two, which is said beside it.
+    fn year_behind(&mut self, separator: char) -> Option<(u32, bool)> {
+        match self.eat(separator as u8).then(|| self.digits(4))?? {
+            (year, 4) => Some((year, false)),
+            (year, 2) => Some((year + if year < 69 { 2000 } else { 1900 }, true)),
+            _ => None,
+        }
     }
 
     /// What stands behind the point of a number, and how many digits; nine are looked at.
@@ -701,6 +721,7 @@ impl Evidence {
             month: first.month,
             day: first.day,
             padded: first.padded,
+            short_year: first.short_year,
             clock: None,
             ambiguous: false,
         };
@@ -719,7 +740,8 @@ impl Evidence {
             Some(order) => order == format.order && (!unknown || value.month != MonthStyle::Number),
             None => unknown,
         };
-        if !same_order || (value.separator, value.comma, value.day) != (format.separator, format.comma, format.day) {
+        let alike = (value.separator, value.comma, value.day) == (format.separator, format.comma, format.day);
+        if !same_order || !alike || value.short_year != format.short_year {
             return None;
         }
         format.month = match (format.month, value.month) {
@@ -830,6 +852,12 @@ mod tests {
             ("Jan 31, 2024", midnight),
             ("January 31, 2024", midnight),
             ("2024-Jan-31", midnight),
+            ("31/01/24", midnight),
+            ("1/31/24 12:00 PM", noon),
+            ("31.01.24 12:00", noon),
+            ("31-Jan-24", midnight),
+            ("12/31/68", at(2068, 12, 31, 0, 0, 0)),
+            ("12/31/69", at(1969, 12, 31, 0, 0, 0)),
             ("2024-01", at(2024, 1, 1, 0, 0, 0)),
             ("Jan 2024", at(2024, 1, 1, 0, 0, 0)),
             ("2024-01-31 12:00", noon),

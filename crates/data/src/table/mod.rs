@@ -124,7 +124,8 @@ pub struct ReadOptions {
     pub header: Option<bool>,
     /// The encoding of a text, or `None` for UTF-8 and what a byte order mark says.
     pub encoding: Option<TextEncoding>,
-    /// Further tokens for a missing cell, besides the empty cell, `?`, `NA`, `N/A`, `NaN`, `null` and `None`.
+    /// Further tokens for a missing cell, besides the empty cell, `?`, `NA`, `N/A`, `#N/A`, `<NA>`, `NaN`, `NaT`,
+    /// `null` and `None`.
     pub missing: Vec<String>,
     /// Columns, by name or index, to read as text whatever they hold.
     pub text: Vec<String>,
@@ -162,6 +163,14 @@ impl Table {
             }
         };
         self.columns.iter().map(|column| size(column) as u64).sum()
+    }
+
+    /// Whether this is the first column and the only one that the file does not name, so that it goes by its place: the index
+    /// that pandas writes.
+    pub(crate) fn is_unnamed(&self, column: usize) -> bool {
+        let goes_by_place = |at: usize, name: &str| name == at.to_string();
+        let mut placed = self.names().enumerate().filter(|(at, name)| goes_by_place(*at, name)).map(|(at, _)| at);
+        self.header && column == 0 && placed.next() == Some(0) && placed.next().is_none() && self.columns.len() > 1
     }
 
     /// Every column has a value per row and every code a label.

@@ -112,6 +112,7 @@ impl Column {
         match self.root.kind {
             FieldKind::Number => Ok(vec![Values::Number(self.floats())]),
             FieldKind::Text => Ok(vec![self.text(missing)?]),
+            FieldKind::Time(kind) => Ok(vec![columnar::times(&self.floats(), kind)]),
             FieldKind::List(length) => self.lists(length),
         }
     }
