@@ -164,6 +164,9 @@ fn refuse_unused(name: &str, text: &str, layout: &Layout, options: &ReadOptions)
     if options.header.is_some() {
         return refused("JSON lines have no header: each line names its cells", "leave --header out");
     }
+    if options.delimiter.is_some() {
+        return refused("JSON lines have no delimiter: each line is an object", "leave --delimiter out");
+    }
     // an object that goes on in the next line
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     if names.is_empty() && lines.next().is_some_and(|first| first == "{" || first.ends_with([',', '{', '['])) {

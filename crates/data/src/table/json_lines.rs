@@ -62,6 +62,19 @@ impl JsonKeys {
         keys
     }
 
+    /// Adds the names that a model knows, where the rows have one of them: a key that no row has is missing in all.
+    pub(super) fn expect(&mut self, known: &[String]) {
+        if !known.iter().any(|name| self.places.contains_key(name)) {
+            return;
+        }
+        for name in known {
+            if !self.places.contains_key(name) {
+                self.places.insert(name.clone(), self.names.len());
+                self.names.push(name.clone());
+            }
+        }
+    }
+
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
@@ -279,6 +292,23 @@ mod tests {
         let options = ReadOptions { header: Some(true), ..ReadOptions::default() };
         let error = Table::from_bytes("t.jsonl", b"{\"a\":1}\n", &options).unwrap_err().to_string();
         assert!(error.contains("leave --header out"), "{error}");
+        let options = ReadOptions { delimiter: Some(crate::table::Delimiter::Comma), ..ReadOptions::default() };
+        let error = Table::from_bytes("t.jsonl", b"{\"a\":1}\n", &options).unwrap_err().to_string();
+        assert!(error.contains("leave --delimiter out"), "{error}");
+    }
+
+    #[test]
+    fn keys_that_a_model_knows_and_no_row_has_are_missing() {
+        let known = |names: &[&str]| ReadOptions {
+            for_model: true,
+            expect_columns: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..ReadOptions::default()
+        };
+        let read = |names: &[&str]| Table::from_bytes("t.jsonl", b"{\"a\":3,\"user\":null}\n", &known(names)).unwrap();
+        let table = read(&["coupon", "a", "user.age"]);
+        assert_eq!(table.names().collect::<Vec<_>>(), ["a", "user", "coupon", "user.age"]);
+        assert!(table.columns[2].is_missing(0) && !table.columns[0].is_missing(0));
+        assert_eq!(read(&["b", "c"]).names().collect::<Vec<_>>(), ["a", "user"], "rows of something else");
     }
 
     #[test]

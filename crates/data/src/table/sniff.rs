@@ -34,7 +34,7 @@ pub(super) struct Layout {
 
 /// Looks at the first rows; `None` when there are none.
 pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) -> Option<Layout> {
-    if options.delimiter.is_none() && looks_like_json_lines(text) {
+    if looks_like_json_lines(text) {
         return Some(sniff_json_lines(text, options, missing));
     }
     let delimiter = options.delimiter.unwrap_or_else(|| find_delimiter(text, &options.expect_columns, missing));
@@ -54,7 +54,10 @@ pub(super) fn sniff(text: &str, options: &ReadOptions, missing: &MissingTokens) 
 }
 
 fn sniff_json_lines(text: &str, options: &ReadOptions, missing: &MissingTokens) -> Layout {
-    let keys = JsonKeys::of(text, options.for_model);
+    let mut keys = JsonKeys::of(text, options.for_model);
+    if options.for_model {
+        keys.expect(&options.expect_columns);
+    }
     let width = keys.names().len();
     let format = RowFormat::JsonLines(Arc::new(keys));
     let sample = Sample::take(text, &format, missing);
