@@ -120,6 +120,16 @@ fn what_is_no_single_series_is_refused() {
     folder.write("stores.csv", csv(&stores));
     let error = folder.fails(1, &format!("train stores.csv {TRAIN}"));
     assert!(error.contains("row 601, column \"when\"") && error.contains("several series"), "{error}");
+    // sorted by time, with a column that says which series a row is of
+    let stores: Vec<String> = rows.iter().flat_map(|row| ["A", "B"].map(|store| format!("{row},{store}"))).collect();
+    folder.write("sorted.csv", format!("when,load,store\n{}\n", stores.join("\n")));
+    let error = folder.fails(1, &format!("train sorted.csv --target load {TRAIN}"));
+    assert!(error.contains("row 2, column \"when\"") && error.contains("several series"), "{error}");
+    // a date and an hour in columns of their own are one series, in the order of the file
+    let split: Vec<String> = rows.iter().map(|row| row.replacen(' ', ",", 1)).collect();
+    folder.write("split.csv", format!("day,hour,load\n{}\n", split.join("\n")));
+    let said = folder.works(&format!("train split.csv {TRAIN} --out split")).out;
+    assert!(said.contains("many rows share a value of \"day\": rows are taken in the order of the file"), "{said}");
     let mut torn = rows.clone();
     torn[30] = "yesterday,20".to_owned();
     folder.write("torn.csv", csv(&torn));

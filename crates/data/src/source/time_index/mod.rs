@@ -364,7 +364,7 @@ fn find(table: &Table) -> Result<Option<Found>, DataError> {
     for format in formats {
         for (column, values) in table.columns.iter().enumerate() {
             if let Some(format) = format(values)
-                && orders_rows(values, &format)
+                && orders_rows(table, values, &format)
             {
                 return Ok(Some(Found { column, format }));
             }
@@ -398,15 +398,31 @@ fn format_of_named_numbers(column: &Column) -> Option<TimeFormat> {
     }
 }
 
-/// Whether few rows share a time. A day that many rows share, in rising order, says nothing about their order; in another order
-/// the rows are those of several series, and an error says so. Numbers that rows share may be anything.
-fn orders_rows(column: &Column, format: &TimeFormat) -> bool {
+/// Whether few rows share a time. A day that many rows share, in rising order, says nothing about their order, unless another
+/// column names the series of each row; in another order the rows are those of several series, and an error says so. Numbers that
+/// rows share may be anything.
+fn orders_rows(table: &Table, column: &Column, format: &TimeFormat) -> bool {
     let times = format.seconds(column).unwrap_or_default();
     let known: Vec<f64> = times.into_iter().filter(|time| !time.is_nan()).collect();
     let distinct = format.sorted(column).len();
     let shared = (known.len() - distinct) as f64 > REPEATED * known.len() as f64;
     let number = matches!(column.values, Values::Number(_));
-    distinct > 1 && !(shared && (number || known.is_sorted()))
+    distinct > 1 && !(shared && (number || (known.is_sorted() && !names_series(table, column, format))))
+}
+
+/// Whether a column of text tells apart the rows that share a time: the store of each row, not the hour of a day.
+fn names_series(table: &Table, times: &Column, format: &TimeFormat) -> bool {
+    let seconds = format.seconds(times).unwrap_or_default();
+    table.columns.iter().filter(|column| column.name != times.name).any(|column| {
+        let Values::Text { codes, labels } = &column.values else { return false };
+        let is_clock = |label: &String| label.contains(':') && label.bytes().any(|byte| byte.is_ascii_digit());
+        let mut rows: Vec<(u64, u32)> = seconds.iter().map(|time| time.to_bits()).zip(codes.iter().copied()).collect();
+        let all = rows.len();
+        rows.sort_unstable();
+        rows.dedup();
+        let unique = rows.len() as f64 >= (1.0 - REPEATED) * all as f64;
+        labels.len() > 1 && labels.len() * 4 <= all && unique && !labels.iter().any(is_clock)
+    })
 }
 
 fn is_date(label: &str) -> bool {
