@@ -88,6 +88,7 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
             format!("{} was not trained on a text: give it a file of rows, not --prompt", args.model.escaped());
         return Err(Failure::Usage(problem));
     }
+    refuse_own_input(args)?;
     let listed = |lists: &Option<Vec<List>>| lists.as_ref().map(|lists| lists.concat()).unwrap_or_default();
     let options = PredictOptions {
         on_error: args.on_error,
@@ -120,6 +121,29 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
         line(Sink::Stderr, &format!("note: {note}"));
     }
     Ok(Done::Well)
+}
+
+/// Keys of a line of `--json` about a row of a table.
+const JSON_KEYS: [&str; 4] = ["row", "prediction", "probabilities", "quantiles"];
+
+/// Refuses what would take the place of what is read, or of an answer.
+fn refuse_own_input(args: &PredictArgs) -> Result<(), Failure> {
+    if let Some(out) = &args.out
+        && let Ok(place) = out.canonicalize()
+        && place.is_file()
+        && args.files.iter().any(|file| file.canonicalize().is_ok_and(|file| file == place))
+    {
+        let problem = format!("--out {}: the rows are read from this file; name another one", out.escaped());
+        return Err(Failure::Usage(problem));
+    }
+    let mut kept = args.keep.iter().flatten().flat_map(|list| list.iter());
+    match kept.find(|name| args.json && JSON_KEYS.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let problem = format!("--keep {name:?}: --json has a key of that name; rename the column, or write a CSV");
+            Err(Failure::Usage(problem))
+        }
+    }
 }
 
 /// Predicts and writes, part by part; no notes where nobody reads any more.

@@ -74,6 +74,40 @@ fn what_has_no_end_or_no_writer_is_refused_at_once() {
     }
 }
 
+/// What is read of a pipe is gone: it is opened once, and no guess at its kind takes its beginning away.
+#[test]
+fn a_pipe_is_read_once() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    folder.works("train houses.csv --epochs 2 --out m");
+    let run = |words: &str| {
+        let script = format!("{} {words}", env!("CARGO_BIN_EXE_citius"));
+        let output = Command::new("timeout").args(["60", "bash", "-c", &script]).current_dir(folder.path("")).output();
+        let ran = ran(output.unwrap());
+        assert_eq!(ran.code, 0, "{words}: {}", ran.err);
+        ran.out
+    };
+    let answers = folder.works("predict m houses.csv").out;
+    assert_eq!(run("predict m <(cat houses.csv)"), answers);
+    assert_eq!(run("predict m /dev/stdin < <(cat houses.csv)"), answers);
+    run("train <(cat houses.csv) --target price --epochs 2 --out p");
+    assert_eq!(
+        std::fs::read(folder.path("m/model.safetensors")).ok(),
+        std::fs::read(folder.path("p/model.safetensors")).ok()
+    );
+}
+
+#[test]
+fn predictions_do_not_take_the_place_of_what_they_are_made_from() {
+    let folder = Folder::new();
+    let text = houses();
+    folder.write("houses.csv", &text);
+    folder.works("train houses.csv --epochs 2 --out m");
+    let error = folder.fails(2, "predict m houses.csv --out ./houses.csv");
+    assert!(error.contains("the rows are read from this file"), "{error}");
+    assert_eq!(std::fs::read_to_string(folder.path("houses.csv")).unwrap(), text);
+}
+
 #[test]
 fn a_limit_of_file_sizes_is_an_error_and_not_a_signal() {
     let folder = Folder::new();

@@ -25,6 +25,13 @@ fn piped(folder: &Folder, words: &str, input: &[u8]) -> Ran {
     ran(child.wait_with_output().unwrap())
 }
 
+#[test]
+fn a_kept_column_is_no_key_of_its_own() {
+    let folder = model();
+    let error = folder.fails(2, "predict m houses.csv --keep row --json");
+    assert!(error.contains("--json has a key of that name"), "{error}");
+}
+
 /// More rows than a part has.
 const MANY: usize = 40_000;
 

@@ -42,6 +42,10 @@ impl Found {
                 _ => Ok(Found::Tables(files)),
             };
         }
+        // what is read of a pipe is gone: its name has to do
+        if !file::check_readable(path)?.is_file() {
+            return Ok(Found::Tables(vec![path.to_owned()]));
+        }
         let head = file::head(path, 64 << 10)?;
         let name = file::name(path).to_lowercase();
         let plain = name.strip_suffix(".gz").unwrap_or(&name);

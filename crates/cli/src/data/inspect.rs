@@ -145,8 +145,9 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
     }
     let next = match &args.source.reading.target {
         // a series is trained on without a name for its rows
-        _ if args.source.reading.kind == Some(SourceKind::Series) || in_time(&inspection) => {
-            "--window 96 --horizon 24".into()
+        target if args.source.reading.kind == Some(SourceKind::Series) || in_time(&inspection) => {
+            let target = target.as_ref().map_or(String::new(), |name| format!(" --target {}", shell_word(name)));
+            format!("--window 96 --horizon 24{target}")
         }
         Some(name) => format!("--target {}", shell_word(name)),
         None => match &inspection.target {
