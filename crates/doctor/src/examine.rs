@@ -173,6 +173,10 @@ fn facts(problem: &Problem, train: &citius_data::Dataset, thorough: bool) -> Dat
     let flat = matches!(problem.input, Input::Table { .. }) && !matches!(train.features, Features::I32 { .. });
     let mut facts = DataFacts::of(train, problem.validation.as_ref(), &names, flat, thorough);
     if let Input::Table { preparation } = &problem.input {
+        let hashed = preparation.hashed_words();
+        facts.columns.iter_mut().zip(hashed).for_each(|(column, hashed)| column.hashed_word = hashed);
+    }
+    if let Input::Table { preparation } = &problem.input {
         let constant = preparation.notes().iter().filter(|note| matches!(note, PreparationNote::Constant { .. }));
         facts.dropped = constant.map(PreparationNote::to_string).collect();
     }

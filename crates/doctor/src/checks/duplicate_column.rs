@@ -25,7 +25,8 @@ impl Check for DuplicateColumn {
 
     fn find(&self, e: &Evidence) -> Option<Finding> {
         let data = e.data.as_ref()?;
-        let twins: Vec<_> = data.columns.iter().filter(|c| c.same_as.is_some() && c.values > 2).collect();
+        let twins: Vec<_> =
+            data.columns.iter().filter(|c| c.same_as.is_some() && c.values > 2 && !c.hashed_word).collect();
         let first = twins.first()?;
         let other = &data.columns[first.same_as?].name;
         let what = format!("{} has the same values as {other}", first.name);

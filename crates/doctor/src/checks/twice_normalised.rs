@@ -54,7 +54,7 @@ impl Check for TwiceNormalised {
             return None;
         }
         let own = |name: &str| prepare.columns.contains_key(name);
-        let measured = data.columns.iter().filter(|c| c.values > 2 && c.std > 0.0 && !own(&c.name));
+        let measured = data.columns.iter().filter(|c| !c.hashed_word && c.values > 2 && c.std > 0.0 && !own(&c.name));
         let (all, odd): (Vec<_>, Vec<_>) = measured.fold((Vec::new(), Vec::new()), |(mut all, mut odd), c| {
             all.push(c);
             if c.std < 0.3 || c.mean.abs() > 1.0 {

@@ -31,7 +31,7 @@ impl Check for UnscaledFeatures {
         let data = e.data.as_ref()?;
         let size = |c: &crate::evidence::data::ColumnFact| (c.mean * c.mean + c.std * c.std).sqrt();
         // what is 0 or 1 says yes or no, and has no scale
-        let measured: Vec<_> = data.columns.iter().filter(|c| c.values > 2 && c.std > 0.0).collect();
+        let measured: Vec<_> = data.columns.iter().filter(|c| !c.hashed_word && c.values > 2 && c.std > 0.0).collect();
         let fix = Fix::new("standardise the columns").set("prepare.scale", "standard").remove("prepare.columns");
         // small inputs reach a large target only by large weights: both or none
         let fix = if unscaled_target::unscaled(e) { fix.remove("prepare.scale-target") } else { fix };

@@ -54,6 +54,8 @@ pub struct ColumnFact {
     pub same_as: Option<usize>,
     /// Correlation with the target, or the correlation ratio where it is classes.
     pub with_target: f64,
+    /// A hashed word of free text: seldom there, and not standardised.
+    pub hashed_word: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -197,6 +199,7 @@ fn columns(table: &[f32], width: usize, names: &[String], target: &Target, rows:
                 values: different(&values),
                 same_as,
                 with_target: with_target(&values, target, rows),
+                hashed_word: false,
             }
         })
         .collect()
