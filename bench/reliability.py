@@ -61,7 +61,7 @@ def data(folder):
     """Sources of every kind."""
     (folder / "numbers.csv").write_text(table())
     (folder / "classes.csv").write_text(table(target=lambda a, b: "yes" if a > b else "no"))
-    (folder / "large.csv").write_text(table(20_000))
+    (folder / "large.csv").write_text(table(60_000))
     hours = (f"2024-01-{1 + i // 24:02} {i % 24:02}:00,{(i % 24) + RANDOM.random():.3f}" for i in range(700))
     (folder / "series.csv").write_text("time,load\n" + "\n".join(hours) + "\n")
     (folder / "words.txt").write_text("the quick brown fox jumps over the lazy dog and runs away\n" * 80)
@@ -83,8 +83,8 @@ RUNS = {
     "table": "train numbers.csv --epochs 30",
     "classes, dropout": "train classes.csv --epochs 30 --dropout 0.2",
     "quantiles": "train numbers.csv --epochs 30 --quantiles 0.1,0.5,0.9",
-    "streamed": "train large.csv --memory 200kB --epochs 4",
-    "packed, streamed": "train large.citius --memory 200kB --epochs 6",
+    "streamed": "train large.csv --memory 2MB --epochs 3",
+    "packed, streamed": "train large.citius --memory 1MB --epochs 4",
     "series": "train series.csv --horizon 4 --epochs 20",
     "recurrent series": "train series.csv --horizon 2 --window 24 --model gru --epochs 4",
     "pictures, augmented": "train pictures --size 16 --epochs 8 --augment random-crop=2,horizontal-flip,rotation=5",

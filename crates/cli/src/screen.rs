@@ -291,9 +291,9 @@ pub fn show_report(sink: Sink, report: &Report) {
         (_, threads) => format!("{threads} threads"),
     };
     let time = format!(
-        "{} of training: {} steps, {} µs each, {by}",
+        "{} of training: {}, {} µs each, {by}",
         seconds(report.seconds),
-        count(report.steps as usize),
+        plural(report.steps as usize, "step"),
         number(report.us_per_step)
     );
     line(sink, &format!("  time       {time}"));

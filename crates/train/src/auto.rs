@@ -10,7 +10,7 @@ use citius_nn::{
 use serde::{Deserialize, Serialize};
 
 use crate::config::{TrackedWishes, Wishes};
-use crate::problem::{Input, Problem, RowsFrom, TEXT_BATCH, count, has_gpu, in_step};
+use crate::problem::{Input, Problem, RowsFrom, TEXT_BATCH, count, has_gpu, in_step, plural};
 use crate::{Details, Device, Settings, TrainError, Transfer};
 
 /// One decision, for people: printed in one line.
@@ -138,6 +138,15 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
     // without matrix units a GPU convolves several times slower, and what they round away is less than the noise of a batch
     let on_gpu = matches!(*wishes.device, Some(Device::Cuda(_)));
     let usual_precision = if pictures && convolves(&network) && on_gpu { Precision::Tf32 } else { Precision::Fp32 };
+    let of_hidden =
+        [("activation", wishes.activation.is_some()), ("dropout", wishes.dropout.is_some_and(|p| p != 0.0))];
+    if let (Some((flag, _)), Some([])) = (of_hidden.iter().find(|(_, given)| *given), hidden.as_deref())
+        && network == Network::Mlp
+        && wishes.layers.is_none()
+    {
+        let problem = format!("--{flag} is for hidden layers, and --hidden none has none; leave one of them out");
+        return Err(TrainError::Setting(problem));
+    }
     let hidden = hidden.unwrap_or(base.hidden);
     let activation = wishes.activation.unwrap_or(Activation::Relu);
     let dropout = wishes.dropout.unwrap_or(base.dropout);
@@ -279,7 +288,7 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
         let why = "convolutions on the GPU's matrix units; fp32 for every digit, bf16 for more speed";
         say("precision", settings.precision.to_string(), false, why);
     }
-    let length = format!("{} of {} steps", count(settings.epochs), count(steps));
+    let length = format!("{} of {}", count(settings.epochs), plural(steps, "step"));
     say("epochs", length, wishes.epochs.is_some(), base.why_epochs);
     if let Some(decay) = settings.average {
         let value = format!("running average of the weights, decay {decay}");
@@ -540,7 +549,19 @@ fn positive(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<Option<Stri
     let (Some(label), labels) = (&*wishes.positive, problem.input.labels()) else { return Ok(None) };
     let wrong = |problem: String| Err(TrainError::Setting(problem));
     match labels {
-        [first, second] if label == first || label == second => Ok(Some(label.clone())),
+        [first, second] if label == first || label == second => {
+            if let Some(Loss::Bce { pos_weight: Some(weight) }) = &*wishes.loss
+                && label == first
+                && let [weight] = weight[..]
+            {
+                return wrong(format!(
+                    "pos_weight weighs {second:?}, the second class, and positive is {first:?}; to weigh {first:?} {weight} times, write \
+                     pos_weight = [{}]",
+                    1.0 / weight
+                ));
+            }
+            Ok(Some(label.clone()))
+        }
         [first, second] => {
             wrong(format!("positive is {label:?}, which is no class of the target; write {first:?} or {second:?}"))
         }

@@ -13,7 +13,7 @@ use crate::evaluation::{EvalOptions, Evaluation};
 use crate::metrics::{likeliest, sigmoid, softmax};
 use crate::model::SavedModel;
 use crate::predictions::{About, KeptColumn, PredictOptions, Predictions};
-use crate::problem::{Asked, Input, PackedRows, RowsFrom, count, is_packed, only};
+use crate::problem::{Asked, Input, PackedRows, RowsFrom, count, is_packed, plural};
 use crate::quantiles::Quantiles;
 use crate::{Metrics, TrainError};
 
@@ -59,7 +59,7 @@ impl SavedModel {
                 Ok(Vec::new())
             }
             Input::Images { height, width, scale, shift, .. } => {
-                let file = only(sources)?;
+                let file = one_of_images(sources)?;
                 let images = read_images(file)?;
                 check_size(file, (images.height, images.width), (*height, *width))?;
                 let features =
@@ -248,7 +248,8 @@ impl SavedModel {
         };
         let mut notes = remarks.lines();
         if unlabelled > 0 {
-            notes.push(format!("{} rows have no target and are left out", count(unlabelled)));
+            let (have, are) = if unlabelled == 1 { ("has", "is") } else { ("have", "are") };
+            notes.push(format!("{} {have} no target and {are} left out", plural(unlabelled, "row")));
         }
         notes.extend(unreadable.note("left out"));
         Ok((outputs, target, notes))
@@ -358,6 +359,22 @@ fn rows_of(target: &Target) -> usize {
         Target::Values { data, width } => data.len() / (*width).max(1),
         Target::Classes { data, .. } => data.len(),
         Target::Sequence { data, length, .. } => data.len() / (*length).max(1),
+    }
+}
+
+/// The one file of grey pictures; single pictures and folders are for models that were trained on a folder of them.
+fn one_of_images(sources: &[PathBuf]) -> Result<&Path, TrainError> {
+    let is_picture = |path: &Path| {
+        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        path.is_dir() || ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"].contains(&ending.as_str())
+    };
+    match sources {
+        [file] if !is_picture(file) => Ok(file),
+        _ => Err(TrainError::Setting(
+            "this model was trained on MNIST's files, and takes one file of such pictures (t10k-images-idx3-ubyte) or a packed \
+             file; train on a folder of pictures for a model that takes single ones"
+                .to_owned(),
+        )),
     }
 }
 

@@ -100,6 +100,8 @@ fn numbers_that_no_training_can_use_are_refused() {
         ("init = { name = \"uniform\", low = nan, high = 1.0 }", "the low of init is NaN"),
         ("init = { name = \"normal\", std = -1.0 }", "the std of init is -1"),
         ("inits = { \"0.*\" = { name = \"constant\", value = inf } }", "the value of init is inf"),
+        ("hidden = \"none\"\nactivation = \"silu\"", "--activation is for hidden layers"),
+        ("hidden = \"none\"\ndropout = 0.3", "--dropout is for hidden layers"),
         ("layers = [{ units = 3, init = { name = \"normal\", mean = nan } }]", "the mean of init is NaN"),
     ] {
         let message = refused(settings);

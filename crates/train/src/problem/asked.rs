@@ -133,7 +133,7 @@ impl Asked {
 const LISTED: usize = 20;
 
 /// The source, where there is only one.
-pub(crate) fn only(sources: &[PathBuf]) -> Result<&Path, TrainError> {
+fn only(sources: &[PathBuf]) -> Result<&Path, TrainError> {
     match sources {
         [path] => Ok(path),
         _ => Err(TrainError::Setting(format!(

@@ -24,7 +24,7 @@ pub use citius_data::{count, plural};
 use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use asked::{Asked, is_packed, only};
+pub(crate) use asked::{Asked, is_packed};
 pub use data_memory::{larger_than_memory, larger_when_encoded};
 pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
 pub(crate) use packed_rows::PackedRows;
