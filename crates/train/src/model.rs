@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use citius_cpu::Options;
-use citius_data::Task;
 use citius_data::source::Vocabulary;
 use citius_data::whole::sync_folder;
+use citius_data::{Checksum, Task};
 use citius_graph::{Graph, LeafKind, Mode};
 use citius_nn::{Activation, Head, Module, Network, RowShape, mlp};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,9 @@ pub struct ModelCard {
     pub report: Report,
     /// Of the weights that belong to this description.
     pub checksum: String,
+    /// A checksum of this description without it; nothing is checked where it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
 }
 
 /// The network.
@@ -74,7 +77,7 @@ pub(crate) fn save(
             tensors.add(name, view);
         }
     }
-    let card = ModelCard {
+    let mut card = ModelCard {
         format: FORMAT.into(),
         version: VERSION,
         citius: env!("CARGO_PKG_VERSION").into(),
@@ -93,11 +96,30 @@ pub(crate) fn save(
         choices: choices.to_vec(),
         report: report.clone(),
         checksum: tensors.checksum(),
+        seal: None,
     };
+    card.seal = Some(card.seal(directory)?);
     // the description is what counts: it names the weights by their checksum, wherever they are until the last step
     tensors.save(&directory.join(staged(&card.checksum)))?;
     write_json(&directory.join("model.json"), &card)?;
     settle(directory)
+}
+
+impl ModelCard {
+    /// The seal that fits the description.
+    fn seal(&self, directory: &Path) -> Result<String, TrainError> {
+        let internal = |e| TrainError::saved(directory, format!("cannot be described: {e}"), "please report this");
+        // numbers as they are read back
+        let text = serde_json::to_vec(&ModelCard { seal: None, ..self.clone() }).map_err(internal)?;
+        serde_json::from_slice(&text).map(|value| seal_of(&value)).map_err(internal)
+    }
+}
+
+/// The checksum of a description, whatever the order of its keys and its blanks.
+fn seal_of(description: &Value) -> String {
+    let mut sum = Checksum::default();
+    sum.add(description.to_string().as_bytes());
+    sum.text()
 }
 
 /// Weights on their way to `model.safetensors`.
@@ -305,7 +327,14 @@ fn read_card(path: &Path) -> Result<ModelCard, TrainError> {
         }
         _ => return Err(damaged(format!("has an unknown format version, this citius reads version {VERSION}"))),
     }
-    serde_json::from_value(value).map_err(|e| damaged(format!("damaged ({e})")))
+    let mut bare = value.clone();
+    let seal = bare.as_object_mut().and_then(|description| description.remove("seal"));
+    let card: ModelCard = serde_json::from_value(value).map_err(|e| damaged(format!("damaged ({e})")))?;
+    if seal.is_some_and(|seal| seal.as_str() != Some(&seal_of(&bare))) {
+        let next = "copy the file again; if the change was meant, remove its line \"seal\"";
+        return Err(TrainError::saved(path, "was changed after it was saved", next));
+    }
+    Ok(card)
 }
 
 #[cfg(test)]
@@ -352,6 +381,30 @@ mod tests {
         assert!(fs::read(old.join("model.safetensors")).unwrap() == fs::read(new.join("model.safetensors")).unwrap());
     }
 
+    /// A mean of a column, say, that nothing else would notice.
+    #[test]
+    fn a_description_that_was_changed_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = trained(folder.path(), 1);
+        let path = out.join("model.json");
+        let text = fs::read_to_string(&path).unwrap();
+        let load = || SavedModel::load(&out, Options::default());
+        let at = text.find("\"mean\": ").unwrap() + "\"mean\": ".len();
+        let other = if text.as_bytes()[at] == b'7' { "8" } else { "7" };
+        let changed = format!("{}{other}{}", &text[..at], &text[at + 1..]);
+        fs::write(&path, &changed).unwrap();
+        let message = load().err().unwrap().to_string();
+        assert!(message.contains("was changed after it was saved") && message.contains("\"seal\""), "{message}");
+        // who means it removes the seal; other blanks are no change
+        let sealed = |line: &&str| !line.contains("\"seal\"");
+        let bare = changed.lines().filter(sealed).collect::<Vec<_>>().join("\n").replace("\",\n}", "\"\n}");
+        fs::write(&path, bare).unwrap();
+        load().unwrap();
+        let compact: Value = serde_json::from_str(&text).unwrap();
+        fs::write(&path, compact.to_string()).unwrap();
+        load().unwrap();
+    }
+
     #[test]
     fn weights_that_are_no_numbers_are_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -359,7 +412,7 @@ mod tests {
         let mut tensors = Tensors::load(&out.join("model.safetensors"), "").unwrap();
         let mut card = read_card(&out.join("model.json")).unwrap();
         tensors.by_name.get_mut("0.bias").unwrap().1[3] = f32::NAN;
-        card.checksum = tensors.file().checksum();
+        (card.checksum, card.seal) = (tensors.file().checksum(), None);
         tensors.file().save(&out.join("model.safetensors")).unwrap();
         write_json(&out.join("model.json"), &card).unwrap();
         let message = SavedModel::load(&out, Options::default()).err().unwrap().to_string();
@@ -374,6 +427,7 @@ mod tests {
         let Architecture::Mlp { sizes, .. } = &mut card.architecture else { panic!("an mlp") };
         let last = sizes.len() - 1;
         sizes.splice(last..last, vec![1; 1_000_000]);
+        card.seal = None;
         write_json(&out.join("model.json"), &card).unwrap();
         let message = SavedModel::load(&out, Options::default()).err().unwrap().to_string();
         assert!(message.contains("weights, the network in model.json has 2"), "{message}");

@@ -214,7 +214,11 @@ fn damaged_models_are_refused_in_words() {
     assert!(load().contains("format version 2") && load().contains("newer citius"));
     fs::write(&card, text.replacen("citius-model", "cake-recipe", 1)).unwrap();
     assert!(load().contains("not the description of a citius model"));
-    fs::write(&card, text.replacen("16,\n      16", "16000000,\n      16000000", 1)).unwrap();
+    let wide = text.replacen("16,\n      16", "16000000,\n      16000000", 1);
+    fs::write(&card, &wide).unwrap();
+    assert!(load().contains("was changed after it was saved"), "{}", load());
+    let unsealed = wide.split(",\n  \"seal\"").next().unwrap().to_owned() + "\n}\n";
+    fs::write(&card, unsealed).unwrap();
     assert!(load().contains("weights, the network in model.json has"), "{}", load());
     fs::write(&card, &text).unwrap();
 
