@@ -157,7 +157,15 @@ impl Plan {
 
 /// Settings of delimited text that JSON lines have no use for, and texts that are JSON but not lines of it.
 fn refuse_unused(name: &str, text: &str, layout: &Layout, options: &ReadOptions) -> Result<(), DataError> {
-    let Some(names) = layout.format.names() else { return Ok(()) };
+    let RowFormat::JsonLines(keys) = &layout.format else { return Ok(()) };
+    let names = keys.names();
+    if let Some((rows, found)) = keys.scattered {
+        return Err(DataError::Unsupported {
+            file: name.to_owned(),
+            what: format!("{found} different keys in the first {rows} lines: nearly all cells would be missing"),
+            next: "give all lines the same keys, or keep what differs as one text".to_owned(),
+        });
+    }
     let refused = |what: &str, next: &str| {
         Err(DataError::Unsupported { file: name.to_owned(), what: what.to_owned(), next: next.to_owned() })
     };

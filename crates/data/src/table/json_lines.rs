@@ -32,13 +32,25 @@ pub(super) struct JsonKeys {
     places: HashMap<String, usize>,
     /// A row may have keys that are not among these, which are passed over.
     pub others_allowed: bool,
+    /// Rows and keys of a text whose rows have too different keys for a table.
+    pub scattered: Option<(usize, usize)>,
 }
+
+/// A table may have so many cells whatever its text, and beyond that so many for each byte of it: where rows have keys of their own,
+/// nearly all cells are missing.
+const FREE_CELLS: usize = 1 << 24;
+const CELLS_PER_BYTE: usize = 16;
 
 impl JsonKeys {
     /// Those of all rows of a text; of lines that cannot be read, none.
     pub(super) fn of(text: &str, others_allowed: bool) -> JsonKeys {
         let mut keys = JsonKeys { others_allowed, ..JsonKeys::default() };
-        for (_, line) in lines(text) {
+        let most = FREE_CELLS.max(text.len().saturating_mul(CELLS_PER_BYTE));
+        for (row, (_, line)) in lines(text).enumerate() {
+            if keys.names.len().saturating_mul(row) > most {
+                keys.scattered = Some((row, keys.names.len()));
+                return keys;
+            }
             let mut found: Vec<String> = Vec::new();
             let read = for_each_leaf(line, &mut |key, _| {
                 if !keys.places.contains_key(key) {
@@ -295,6 +307,16 @@ mod tests {
         let options = ReadOptions { delimiter: Some(crate::table::Delimiter::Comma), ..ReadOptions::default() };
         let error = Table::from_bytes("t.jsonl", b"{\"a\":1}\n", &options).unwrap_err().to_string();
         assert!(error.contains("leave --delimiter out"), "{error}");
+    }
+
+    #[test]
+    fn rows_of_keys_of_their_own_are_no_table() {
+        let text: String = (0..20_000).map(|i| format!("{{\"k{i}\":1,\"y\":2}}\n")).collect();
+        let error = Table::from_bytes("t.jsonl", text.as_bytes(), &ReadOptions::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("different keys in the first") && error.contains("give all lines the same keys"),
+            "{error}"
+        );
     }
 
     #[test]

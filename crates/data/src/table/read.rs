@@ -333,22 +333,23 @@ pub(crate) fn parallel<T: Send>(
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let made: Mutex<Vec<Option<Result<T, DataError>>>> = Mutex::new((0..count).map(|_| None).collect());
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while !failed.load(Ordering::Relaxed) {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= count {
-                        return;
-                    }
-                    let result = make(index);
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    if let Ok(mut made) = made.lock() {
-                        made[index] = Some(result);
-                    }
-                }
-            });
+    let work = || {
+        while !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return;
+            }
+            let result = make(index);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            if let Ok(mut made) = made.lock() {
+                made[index] = Some(result);
+            }
         }
+    };
+    thread::scope(|scope| {
+        // where no thread can be had, this one does the work
+        (1..threads).for_each(|_| drop(thread::Builder::new().spawn_scoped(scope, work)));
+        work();
     });
     // Those after a failure may be absent; the failure comes first.
     let made = made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
