@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use citius_data::is_hidden;
 use citius_train::{About, KeptColumn, Predictions};
 use serde_json::{Map, Value, json};
 
@@ -160,9 +161,21 @@ impl<'a> AnswerWriter<'a> {
             let values = self.quantiles.iter().zip(known).map(|(name, value)| (name.clone(), json!(value)));
             object.insert("quantiles".into(), Value::Object(values.collect()));
         }
-        serde_json::to_writer(&mut *out, &object)?;
-        writeln!(out)
+        writeln!(out, "{}", ascii_hidden(&serde_json::to_string(&object)?))
     }
+}
+
+/// JSON with all that a terminal would obey or hide as `\\u…`, which means the same to a reader of JSON.
+fn ascii_hidden(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        match is_hidden(c) {
+            false => out.push(c),
+            true => out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"))),
+        }
+    }
+    out
 }
 
 /// The times of rows that are predicted.

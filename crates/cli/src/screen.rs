@@ -446,9 +446,61 @@ fn lower(lr: f64) -> String {
     format!("{digit}e{exponent}")
 }
 
+/// Foreign text on its way to a terminal, which obeys control characters: each line is escaped, its break is kept. What is flushed
+/// before its line ends is escaped as it is.
+pub struct TerminalLines<W: Write> {
+    out: W,
+    begun: Vec<u8>,
+}
+
+impl<W: Write> TerminalLines<W> {
+    pub fn new(out: W) -> TerminalLines<W> {
+        TerminalLines { out, begun: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for TerminalLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.begun.pop();
+                self.out.write_all(self.begun.escaped().as_bytes())?;
+                self.out.write_all(b"\n")?;
+                self.begun.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // half a character waits for the rest of it
+        let whole = match std::str::from_utf8(&self.begun) {
+            Ok(text) => text.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => self.begun.len(),
+        };
+        let rest = self.begun.split_off(whole);
+        self.out.write_all(self.begun.escaped().as_bytes())?;
+        self.begun = rest;
+        self.out.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_for_a_terminal_are_escaped() {
+        let mut out = Vec::new();
+        let mut lines = TerminalLines::new(&mut out);
+        lines.write_all("a\u{1b}[31m,\u{202e}b\n\u{9b}é".as_bytes()).unwrap();
+        lines.flush().unwrap();
+        lines.write_all(b"\n").unwrap();
+        drop(lines);
+        assert_eq!(String::from_utf8(out).unwrap(), "a\\u{1b}[31m,\\u{202e}b\n\\u{9b}é\n");
+    }
 
     #[test]
     fn numbers_have_four_digits() {

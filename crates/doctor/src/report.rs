@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use citius_data::Escaped;
 use serde_json::{Value, json};
 
 use crate::examine::Examination;
@@ -70,7 +71,7 @@ impl Examination {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(f, "  {}: {}", self.severity, self.cause)?;
-        writeln!(f, "    what      {}", self.what)?;
+        writeln!(f, "    what      {}", self.what.escaped())?;
         let numbers: Vec<String> = self.evidence.iter().map(Number::to_string).collect();
         if !numbers.is_empty() {
             writeln!(f, "    evidence  {}", numbers.join("; "))?;
@@ -91,7 +92,8 @@ impl fmt::Display for Finding {
         }
         if let Some(fix) = &self.fix {
             let changes = fix.to_string();
-            writeln!(f, "    fix       {}{}{changes}", fix.what, if changes.is_empty() { "" } else { ": " })?;
+            let changes = changes.escaped();
+            writeln!(f, "    fix       {}{}{changes}", fix.what.escaped(), if changes.is_empty() { "" } else { ": " })?;
         }
         match (&self.trial, &self.untried) {
             (Some(trial), _) => writeln!(f, "    trial     {trial}")?,
