@@ -291,6 +291,21 @@ impl WishArgs {
 }
 
 impl MachineArgs {
+    /// As [`MachineArgs::options`], for what is computed on the processor in 32 bits whatever the training was.
+    pub fn processor_options(self) -> Result<Options, Failure> {
+        let other = [
+            ("--device", self.device.is_some_and(|device| !matches!(device, Device::Cpu | Device::Auto))),
+            ("--precision", self.precision.is_some_and(|precision| precision != Precision::Fp32)),
+        ];
+        match other.iter().find(|(_, given)| *given) {
+            None => self.options(),
+            Some((flag, _)) => {
+                let problem = format!("{flag}: predictions are computed on the processor in 32 bits; leave it out");
+                Err(Failure::Usage(problem))
+            }
+        }
+    }
+
     pub fn options(self) -> Result<Options, Failure> {
         let threads = threads_used(self.threads);
         let isa = self.isa.map(|name| match name {

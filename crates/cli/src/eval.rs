@@ -46,7 +46,7 @@ const EXAMPLES: &str = "Examples:
   citius eval runs/mnist-1 mnist/ --json";
 
 pub fn run(args: &EvalArgs) -> Result<Done, Failure> {
-    let mut model = SavedModel::load(&args.model, args.machine.options()?)?;
+    let mut model = SavedModel::load(&args.model, args.machine.processor_options()?)?;
     let options = EvalOptions {
         on_error: args.on_error,
         missing: args.missing.as_ref().map(|lists| lists.concat()).unwrap_or_default(),

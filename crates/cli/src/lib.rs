@@ -115,6 +115,12 @@ fn explain_panics() {
         if message.contains("failed printing to stdout") {
             std::process::exit(0);
         }
+        // the threads of a scope start or panic
+        if message.contains("failed to spawn thread") {
+            let next = "leave this process more memory and threads (ulimit -v, ulimit -u), or give it less to do";
+            screen::page(screen::Sink::Stderr, &format!("error: cannot start a thread; {next}"));
+            std::process::exit(1);
+        }
         if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
             return usual(info);
         }

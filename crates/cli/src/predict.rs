@@ -1,6 +1,6 @@
 //! `citius predict`: raw rows, pictures or the latest of a series in, a CSV of answers out; or a text, and how it goes on.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use citius_data::source::Vocabulary;
@@ -12,7 +12,7 @@ use crate::answers::{AnswerFormat, AnswerWriter};
 use crate::args::{MachineArgs, on_error};
 use crate::error::{Done, Failure};
 use crate::reading::{List, list};
-use crate::screen::{Sink, line};
+use crate::screen::{Sink, TerminalLines, line};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -49,15 +49,15 @@ pub struct PredictArgs {
     /// For a model of texts: what to go on with, in place of a file
     #[arg(long, value_name = "TEXT", conflicts_with = "files")]
     prompt: Option<String>,
-    /// For a model of texts: characters to write
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    length: usize,
-    /// For a model of texts: below 1 likelier characters are preferred, at 0 the likeliest is always taken
-    #[arg(long, value_name = "T", default_value_t = 0.8)]
-    temperature: f64,
-    /// For a model of texts: another one writes another text
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// For a model of texts: characters to write [default: 300]
+    #[arg(long, value_name = "N")]
+    length: Option<usize>,
+    /// For a model of texts: below 1 likelier characters are preferred, at 0 the likeliest is always taken [default: 0.8]
+    #[arg(long, value_name = "T")]
+    temperature: Option<f64>,
+    /// For a model of texts: another one writes another text [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Where to write the CSV [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -79,10 +79,12 @@ const EXAMPLES: &str = "Examples:
 const PROMPT: u64 = 64 << 20;
 
 pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
-    let mut model = SavedModel::load(&args.model, args.machine.options()?)?;
+    let mut model = SavedModel::load(&args.model, args.machine.processor_options()?)?;
     if let Some(vocabulary) = model.vocabulary().cloned() {
+        refuse_flags(&args.of_tables(), "is for rows, and this model goes on with a text")?;
         return go_on(args, &mut model, &vocabulary);
     }
+    refuse_flags(&args.of_texts(), "is for models of texts, and this is none")?;
     if args.prompt.is_some() {
         let problem =
             format!("{} was not trained on a text: give it a file of rows, not --prompt", args.model.escaped());
@@ -103,8 +105,12 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
     let mut writer = AnswerWriter::new(format, &classes, &quantiles);
     let notes = match &args.out {
         None => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            write_all(&mut model, &args.files, &options, &mut writer, &mut out)?
+            let stdout = io::stdout();
+            let mut out: Box<dyn Write> = match stdout.is_terminal() {
+                true => Box::new(TerminalLines::new(stdout.lock())),
+                false => Box::new(BufWriter::new(stdout.lock())),
+            };
+            write_all(&mut model, &args.files, &options, &mut writer, out.as_mut())?
         }
         Some(path) => {
             let cannot = |error: io::Error| cannot_write(path, &error);
@@ -123,6 +129,36 @@ pub fn run(args: &PredictArgs) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
+impl PredictArgs {
+    /// Flags for rows alone, and whether they were given.
+    fn of_tables(&self) -> [(&'static str, bool); 6] {
+        [
+            ("--every-window", self.every_window),
+            ("--keep", self.keep.is_some()),
+            ("--missing", self.missing.is_some()),
+            ("--encoding", self.encoding.is_some()),
+            ("--json", self.json),
+            ("--on-error", self.on_error == OnError::Skip),
+        ]
+    }
+
+    /// Flags for texts alone.
+    fn of_texts(&self) -> [(&'static str, bool); 3] {
+        [
+            ("--length", self.length.is_some()),
+            ("--temperature", self.temperature.is_some()),
+            ("--seed", self.seed.is_some()),
+        ]
+    }
+}
+
+fn refuse_flags(flags: &[(&str, bool)], why: &str) -> Result<(), Failure> {
+    match flags.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Failure::Usage(format!("{flag} {why}; leave it out"))),
+    }
+}
+
 /// Keys of a line of `--json` about a row of a table.
 const JSON_KEYS: [&str; 4] = ["row", "prediction", "probabilities", "quantiles"];
 
@@ -131,10 +167,17 @@ fn refuse_own_input(args: &PredictArgs) -> Result<(), Failure> {
     if let Some(out) = &args.out
         && let Ok(place) = out.canonicalize()
         && place.is_file()
-        && args.files.iter().any(|file| file.canonicalize().is_ok_and(|file| file == place))
     {
-        let problem = format!("--out {}: the rows are read from this file; name another one", out.escaped());
-        return Err(Failure::Usage(problem));
+        let same = |file: &PathBuf| file.canonicalize().is_ok_and(|file| file == place);
+        let of_model = ["model.json", "model.safetensors", "checkpoint.json", "checkpoint.safetensors", "events.jsonl"];
+        if args.files.iter().any(same) {
+            let problem = format!("--out {}: the rows are read from this file; name another one", out.escaped());
+            return Err(Failure::Usage(problem));
+        }
+        if of_model.iter().any(|name| same(&args.model.join(name))) {
+            let problem = format!("--out {}: is a part of the model; name another file", out.escaped());
+            return Err(Failure::Usage(problem));
+        }
     }
     let mut kept = args.keep.iter().flatten().flat_map(|list| list.iter());
     match kept.find(|name| args.json && JSON_KEYS.contains(&name.as_str())) {
@@ -192,21 +235,24 @@ fn go_on(args: &PredictArgs, model: &mut SavedModel, vocabulary: &Vocabulary) ->
         None => None,
         Some(path) => Some((path, WholeFile::create(path).map_err(|error| cannot_write(path, &error))?)),
     };
-    let mut stdout = io::stdout().lock();
+    let mut stdout: Box<dyn Write> = match io::stdout().is_terminal() {
+        true => Box::new(TerminalLines::new(io::stdout().lock())),
+        false => Box::new(io::stdout().lock()),
+    };
     let out: &mut dyn Write = match &mut file {
-        None => &mut stdout,
+        None => stdout.as_mut(),
         Some((_, file)) => file,
     };
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::BrokenPipe => Ok(Done::Well),
         _ => Err(Failure::Failed(format!("cannot write the text: {error}"))),
     };
-    let sampling = Sampling { temperature: args.temperature, seed: args.seed };
+    let sampling = Sampling { temperature: args.temperature.unwrap_or(0.8), seed: args.seed.unwrap_or(0) };
     let mut writer = model.writer(&prompt, sampling)?;
     if let Err(error) = out.write_all(prompt.as_bytes()) {
         return failed(error);
     }
-    for _ in 0..args.length {
+    for _ in 0..args.length.unwrap_or(300) {
         let token = writer.next_token()?;
         if let Err(error) = out.write_all(vocabulary.decode(&[token]).as_bytes()).and_then(|()| out.flush()) {
             return failed(error);

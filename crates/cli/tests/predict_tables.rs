@@ -26,8 +26,18 @@ fn piped(folder: &Folder, words: &str, input: &[u8]) -> Ran {
 }
 
 #[test]
-fn a_kept_column_is_no_key_of_its_own() {
+fn flags_that_nothing_would_use_are_refused() {
     let folder = model();
+    for (words, expected) in [
+        ("--temperature 3", "--temperature is for models of texts"),
+        ("--device cuda", "--device: predictions are computed on the processor"),
+        ("--precision bf16", "--precision: predictions are computed on the processor"),
+        ("--out m/model.json", "is a part of the model"),
+    ] {
+        let error = folder.fails(2, &format!("predict m houses.csv {words}"));
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(folder.fails(2, "eval m houses.csv --device cuda:7").contains("--device"));
     let error = folder.fails(2, "predict m houses.csv --keep row --json");
     assert!(error.contains("--json has a key of that name"), "{error}");
 }

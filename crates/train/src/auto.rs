@@ -138,6 +138,10 @@ fn chosen(problem: &Problem, wishes: &TrackedWishes<'_>) -> Result<(Settings, Ve
     // without matrix units a GPU convolves several times slower, and what they round away is less than the noise of a batch
     let on_gpu = matches!(*wishes.device, Some(Device::Cuda(_)));
     let usual_precision = if pictures && convolves(&network) && on_gpu { Precision::Tf32 } else { Precision::Fp32 };
+    if wishes.dropout.is_some_and(|share| share != 0.0) && !network.has_dropout() {
+        let problem = format!("--dropout: a {} drops nothing; leave it out, or name another --model", network.name());
+        return Err(TrainError::Setting(problem));
+    }
     let of_hidden =
         [("activation", wishes.activation.is_some()), ("dropout", wishes.dropout.is_some_and(|p| p != 0.0))];
     if let (Some((flag, _)), Some([])) = (of_hidden.iter().find(|(_, given)| *given), hidden.as_deref())

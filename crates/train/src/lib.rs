@@ -97,8 +97,8 @@ pub use predictions::{About, KeptColumn, PredictOptions, Predictions};
 pub use predictor::Predictor;
 pub use pretrained::{Matching, Pretrained, Taken};
 pub use problem::{
-    BYTES_NOTE, FROM_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, count, larger_than_memory,
-    larger_when_encoded, open_pictures, plural, read_options,
+    BYTES_NOTE, FROM_NOTE, Input, PREPARATION_NOTE, Problem, RowsFrom, RowsInput, blocks_within, count,
+    larger_than_memory, larger_when_encoded, most_sampled, open_pictures, plural, read_options,
 };
 pub use profile::{Kinds, MemoryUse, Profile, ProfileOptions, Traced};
 pub use report::{Ending, Report};

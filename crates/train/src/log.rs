@@ -20,6 +20,10 @@ pub struct Log<'a> {
 impl<'a> Log<'a> {
     pub fn open(out: &Path, resumed: bool, listener: &'a mut dyn Listener, watch: &'a mut dyn Watch) -> Log<'a> {
         let path = out.join("events.jsonl");
+        // a pipe would be waited for
+        if std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+            return Log { file: None, started: Instant::now(), listener, watch };
+        }
         let mut options = OpenOptions::new();
         options.create(true).write(true).append(resumed).truncate(!resumed);
         Log { file: options.open(path).ok(), started: Instant::now(), listener, watch }

@@ -9,7 +9,7 @@ use citius_data::{
     Encoded, Escaped, Found, Grid, Inspection, PictureSource, Pipeline, Table, inspect, mnist_dir, read_cifar,
     shell_word,
 };
-use citius_train::{SourceKind, TrackedWishes, count, larger_than_memory, open_pictures};
+use citius_train::{SourceKind, TrackedWishes, count, larger_than_memory, most_sampled, open_pictures};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -69,6 +69,15 @@ pub fn run(args: &InspectArgs) -> Result<Done, Failure> {
     if args.verify && !matches!(found, Found::Packed(_)) {
         return Err(Failure::Usage("--verify checks packed files alone; other files have no checksums".into()));
     }
+    match &found {
+        Found::Tables(_) => {}
+        // an encoding is a text's too
+        Found::Text(_) if args.source.reading.encoding.is_some() => {}
+        _ => args.source.refuse_reading()?,
+    }
+    if args.source.reading.target.is_some() && !matches!(found, Found::Tables(_)) {
+        return Err(Failure::Usage("--target is for a table; leave it out".into()));
+    }
     let mut told = match &found {
         Found::Tables(paths) => table(args, paths)?,
         Found::Packed(path) => packed::tell(args, path)?,
@@ -112,7 +121,11 @@ fn table(args: &InspectArgs, paths: &[PathBuf]) -> Result<Told, Failure> {
         _ if larger_than_memory(paths, &TrackedWishes::new(&args.source.wishes())) => {
             let blocks = open_files(paths, &options, usize::MAX)?;
             let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
-            let wanted = args.rows.map_or(SAMPLED, |rows| rows as usize);
+            let wanted = args.rows.map_or(SAMPLED, |rows| rows as usize).min(most_sampled(
+                paths,
+                blocks.as_ref(),
+                &TrackedWishes::new(&args.source.wishes()),
+            ));
             let sample = Encoded::sample(blocks.as_ref(), wanted, 0)?;
             notes.push(format!(
                 "larger than the memory it may take: told from {} of {} rows, drawn from all over it",

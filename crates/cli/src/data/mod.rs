@@ -73,6 +73,22 @@ impl SourceArgs {
         })
     }
 
+    /// Refuses what says how the text of a table is read, where none is.
+    fn refuse_reading(&self) -> Result<(), Failure> {
+        let reading = &self.reading;
+        let given = [
+            ("--header", reading.header.is_some()),
+            ("--delimiter", reading.delimiter.is_some()),
+            ("--encoding", reading.encoding.is_some()),
+            ("--missing", reading.missing().is_some()),
+            ("--text", reading.text().is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(Failure::Usage(format!("{flag} is for a table; leave it out"))),
+        }
+    }
+
     fn read_options(&self) -> Result<ReadOptions, Failure> {
         Ok(read_options(&TrackedWishes::new(&self.wishes()))?)
     }

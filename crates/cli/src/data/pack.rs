@@ -117,7 +117,12 @@ fn check_flags(args: &PackArgs, found: &Found) -> Result<(), Failure> {
         (args.series.time.is_some() && !windows, "--time is for a series, which --window makes of a table"),
         (args.series.fill.is_some() && !windows, "--fill is for a series, which --window makes of a table"),
         (args.source.reading.target.is_some() && !table, "--target is for a table"),
+        (args.columns.drop().is_some() && !table, "--drop is for a table"),
+        (args.columns.only().is_some() && !table, "--only is for a table"),
     ];
+    if !table {
+        args.source.refuse_reading()?;
+    }
     match wrong.into_iter().find(|(wrong, _)| *wrong) {
         Some((_, problem)) => Err(Failure::Usage(format!("{problem}; leave it out"))),
         None => Ok(()),

@@ -13,8 +13,8 @@ use citius_data::{
     schema, shell_word,
 };
 use citius_train::{
-    BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE, RowsFrom, SourceKind, TrackedWishes, count, larger_than_memory,
-    larger_when_encoded, open_pictures,
+    BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE, RowsFrom, SourceKind, TrackedWishes, blocks_within, count,
+    larger_than_memory, larger_when_encoded, most_sampled, open_pictures,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -104,8 +104,10 @@ fn table(args: &PackArgs, table: Table, paths: &[PathBuf]) -> Result<Packing, Fa
 }
 
 fn large_table(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {
-    let blocks = open_files(paths, &args.source.read_options()?, usize::MAX)?;
-    let sample = Encoded::sample(blocks.as_ref(), FITTED, 0)?;
+    let options = args.source.read_options()?;
+    let (wishes, blocks) = (args.source.wishes(), open_files(paths, &options, usize::MAX)?);
+    let wishes = TrackedWishes::new(&wishes);
+    let sample = Encoded::sample(blocks.as_ref(), most_sampled(paths, blocks.as_ref(), &wishes).min(FITTED), 0)?;
     let target = sample.column(args.source.reading.target.as_deref().unwrap_or("-1"))?;
     let has_target = |row: &u32| !sample.columns[target].is_missing(*row as usize);
     let rows: Vec<u32> = (0..sample.rows as u32).filter(has_target).collect();
@@ -114,6 +116,7 @@ fn large_table(args: &PackArgs, paths: &[PathBuf]) -> Result<Packing, Failure> {
         vec![format!("larger than memory: prepared as {} rows drawn from all over it say", count(sample.rows))];
     told.extend(sample.reading.notes());
     let notes = BTreeMap::from([(PREPARATION_NOTE.to_owned(), value(&preparation)?)]);
+    let blocks = blocks_within(blocks, &preparation, paths, &options, &wishes)?;
     let stream = Encoded::new(blocks, preparation)?;
     if stream.unlabelled() > 0 {
         told.push(format!("{} rows without a target are left out", count(stream.unlabelled() as usize)));

@@ -380,6 +380,18 @@ impl Network {
         Ok(Box::new(Shaped { dims: vec![inputs, height, across], net }))
     }
 
+    /// Whether any of its layers drops units at random.
+    pub fn has_dropout(&self) -> bool {
+        !matches!(
+            self,
+            Network::Nlinear
+                | Network::Resnet9 { .. }
+                | Network::Resnet18 { .. }
+                | Network::Resnet34 { .. }
+                | Network::Resnet50 { .. }
+        )
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Network::Mlp => "mlp",

@@ -152,6 +152,13 @@ impl OptimizerConfig {
             false => Err(format!("the optimizer's eps is {eps}, it must be a number of at least 0, such as 1e-8")),
         };
         match self {
+            // as PyTorch refuses it
+            OptimizerConfig::Sgd(o) if o.nesterov && (o.momentum == 0.0 || o.dampening != 0.0) => {
+                Err("the optimizer's nesterov needs a momentum, such as 0.9, and no dampening".to_owned())
+            }
+            OptimizerConfig::Sgd(o) if o.dampening != 0.0 && o.momentum == 0.0 => {
+                Err("the optimizer's dampening is of its momentum, which is 0; leave it out".to_owned())
+            }
             OptimizerConfig::Sgd(o) => share("momentum", o.momentum).and(share("dampening", o.dampening)),
             OptimizerConfig::RmsProp(o) => share("momentum", o.momentum).and(share("alpha", o.alpha)).and(small(o.eps)),
             OptimizerConfig::Adam(o) => both(o.betas).and(small(o.eps)),

@@ -10,11 +10,14 @@
 
 use std::path::{Path, PathBuf};
 
-use citius_data::{Escaped, Preparation, Table, byte_size, memory};
+use citius_data::source::open_files;
+use citius_data::{Escaped, Preparation, ReadOptions, Table, TableBlocks, byte_size, memory};
 
 use crate::TrainError;
 use crate::config::TrackedWishes;
 
+/// A cell: a number and its copy, or the name of a label, which few rows of a sample share.
+const CELL: u64 = 40;
 /// Where the system does not tell what is free.
 const USUAL: u64 = 2 << 30;
 /// Fewer rows are no sample, and no block.
@@ -43,14 +46,14 @@ impl DataMemory {
         self.bytes / 16 / row_bytes.max(1)
     }
 
-    /// Rows to fit a preparation on, of so many bytes in a table.
-    pub fn sample_rows(self, row_bytes: u64, most: usize) -> usize {
+    /// Rows of a sample, of so many bytes in a table.
+    fn sample_rows(self, row_bytes: u64, most: usize) -> usize {
         let rows = usize::try_from(self.bytes / 4 / row_bytes.max(1)).unwrap_or(usize::MAX);
         rows.max(LEAST_SAMPLE).min(most)
     }
 
     /// Rows of a block.
-    pub fn block_rows(self, row_bytes: u64) -> usize {
+    fn block_rows(self, row_bytes: u64) -> usize {
         let rows = usize::try_from(self.bytes / 32 / row_bytes.max(1)).unwrap_or(usize::MAX);
         rows.max(LEAST_BLOCK)
     }
@@ -59,6 +62,14 @@ impl DataMemory {
     pub fn of_text(self) -> u64 {
         self.bytes / 2
     }
+}
+
+/// Rows of a sample that a preparation is fitted on or that are looked at: what a row of text takes as cells and labels is a guess.
+pub fn most_sampled(paths: &[PathBuf], blocks: &dyn TableBlocks, wishes: &TrackedWishes<'_>) -> usize {
+    let rows = blocks.blocks().last().copied().unwrap_or(0).max(1);
+    let size: u64 = paths.iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum();
+    let in_table = CELL * blocks.columns().len() as u64 + 3 * size / u64::from(rows);
+    DataMemory::of(wishes).sample_rows(in_table, usize::MAX)
 }
 
 /// Whether tables together are to be read in blocks.
@@ -95,6 +106,20 @@ pub(super) fn needed(preparation: &Preparation, table: &Table) -> u64 {
 pub(super) fn encoded_bytes(preparation: &Preparation, table: &Table) -> u64 {
     let row = 4 * (preparation.features() + preparation.outputs()) as u64;
     (table.rows as u64).saturating_mul(row)
+}
+
+/// The same tables in blocks, cut smaller where their encoded rows are larger than a block may be.
+pub fn blocks_within(
+    blocks: Box<dyn TableBlocks>,
+    preparation: &Preparation,
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    wishes: &TrackedWishes<'_>,
+) -> Result<Box<dyn TableBlocks>, TrainError> {
+    let encoded = 4 * (preparation.features() + preparation.outputs()) as u64;
+    let most = DataMemory::of(wishes).block_rows(encoded);
+    let largest = blocks.blocks().windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
+    Ok(if largest > most { open_files(paths, options, most)? } else { blocks })
 }
 
 /// Whether the reader of a format can read it in blocks.

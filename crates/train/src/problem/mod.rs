@@ -25,7 +25,7 @@ use citius_nn::{Network, RowShape};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use asked::{Asked, is_packed};
-pub use data_memory::{larger_than_memory, larger_when_encoded};
+pub use data_memory::{blocks_within, larger_than_memory, larger_when_encoded, most_sampled};
 pub use packed::{BYTES_NOTE, FROM_NOTE, PREPARATION_NOTE};
 pub(crate) use packed_rows::PackedRows;
 pub use rows::{RowsFrom, RowsInput, open_pictures};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use citius_data::source::{Encoded, open_files};
 use citius_data::{Order, Preparation, PrepareOptions, Stream, Task};
 
-use super::data_memory::DataMemory;
+use super::data_memory::{DataMemory, blocks_within, most_sampled};
 use super::given::refuse_row_files;
 use super::rows::{RowsInput, SomeBlocks};
 use super::table::{prepare_options, without_target};
@@ -19,7 +19,7 @@ use crate::{Choice, Material, TrainError};
 const FITTED: usize = 100_000;
 /// Rows that are enough to judge by.
 const JUDGED: f64 = 20_000.0;
-/// Shares that are off by more than this are told.
+/// A share that is off by more than this part of itself is said.
 const FAR: f64 = 0.5;
 
 impl Problem {
@@ -30,12 +30,10 @@ impl Problem {
         wishes: &TrackedWishes<'_>,
     ) -> Result<Problem, TrainError> {
         let options = read_options(wishes)?;
-        let memory = DataMemory::of(wishes);
-        let mut blocks = open_files(paths, &options, usize::MAX)?;
+        let blocks = open_files(paths, &options, usize::MAX)?;
         let all = blocks.blocks().last().copied().unwrap_or(0) as usize;
-        let in_files: u64 = paths.iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum();
-        let in_table = 8 * blocks.columns().len() as u64 + in_files / all.max(1) as u64;
-        let sample = Encoded::sample(blocks.as_ref(), memory.sample_rows(in_table, FITTED), wishes.seed.unwrap_or(0))?;
+        let most = most_sampled(paths, blocks.as_ref(), wishes).min(FITTED);
+        let sample = Encoded::sample(blocks.as_ref(), most, wishes.seed.unwrap_or(0))?;
         let target = sample.column(wishes.target.as_deref().unwrap_or("-1"))?;
         let wished = prepare_options(wishes);
         let task = match &*wishes.task {
@@ -46,11 +44,7 @@ impl Problem {
         let has_target = |row: &u32| !sample.columns[target].is_missing(*row as usize);
         let rows: Vec<u32> = (0..sample.rows as u32).filter(has_target).collect();
         let preparation = Preparation::fit(&sample, target, &rows, &prepare)?;
-        let encoded = 4 * (preparation.features() + preparation.outputs()) as u64;
-        let largest = blocks.blocks().windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
-        if largest > memory.block_rows(encoded) {
-            blocks = open_files(paths, &options, memory.block_rows(encoded))?;
-        }
+        let blocks = blocks_within(blocks, &preparation, paths, &options, wishes)?;
         let size = format!("{}: {}, {}", blocks.name(), plural(all, "row"), plural(sample.columns.len(), "column"));
         let mut choices = vec![Choice::new("data", size, "")];
         choices.extend(preparation.notes().iter().map(Choice::from_note));
@@ -111,20 +105,25 @@ impl Problem {
             (blocks.round() as usize).max(at_least).min(count_of / 3).min(fitting)
         };
         let (test, validation) = (kept(*wishes.test), kept(*wishes.validation));
-        let judged_share = (test + validation) as f64;
-        let wished_share = wanted(*wishes.test) + wanted(*wishes.validation);
-        if (judged_share / wished_share - 1.0).abs() > FAR {
+        for (what, share, kept) in [("test", *wishes.test, test), ("validation", *wishes.validation, validation)] {
+            let wished = wanted(share);
+            if wished == 0.0 || (kept as f64 / wished - 1.0).abs() <= FAR {
+                continue;
+            }
             let percent = |blocks: f64| 100.0 * blocks / count_of as f64;
-            let (why, next) = match test.max(validation) == fitting {
+            let (why, next) = match kept == fitting {
                 true => ("as many as the memory for data has room for".to_owned(), "give it more --memory"),
                 false => (
                     format!("the file is read in {count_of} blocks, which stay whole"),
                     "save it in smaller blocks, or give it more --memory",
                 ),
             };
-            let (kept, wished) = (percent(judged_share), percent(wished_share));
-            let told = format!("{kept:.1}% of the rows are kept for validation and test, not {wished:.1}%: {why}");
-            choices.push(Choice::new("note", told, next));
+            let (kept, wished) = (percent(kept as f64), percent(wished));
+            choices.push(Choice::new(
+                "note",
+                format!("{kept:.1}% of the rows are for {what}, not {wished:.1}%: {why}"),
+                next,
+            ));
         }
         let part = |from: usize, to: usize| {
             let mut blocks: Vec<usize> = order[from..to].iter().map(|block| *block as usize).collect();
