@@ -308,3 +308,22 @@ fn a_series_by_its_horizon_alone() {
     let error = folder.fails(2, "train hourly.csv --target load --model nlinear");
     assert!(error.contains("nlinear goes on with columns of a series"), "{error}");
 }
+
+/// Where validation is not in every epoch, a line has its own epoch's loss, and no validation of another.
+#[test]
+fn lines_of_epochs_agree_with_the_events() {
+    let folder = Folder::new();
+    folder.write("houses.csv", houses());
+    let said = folder.works("train houses.csv --epochs 9 --delay 200 --refit false --out m").out;
+    let events = std::fs::read_to_string(folder.path("m/events.jsonl")).unwrap();
+    let events: Vec<serde_json::Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str, epoch: usize| events.iter().find(|e| e["event"] == kind && e["epoch"] == epoch).cloned();
+    for epoch in 1..=9 {
+        let begins = format!("epoch {epoch}/9 ");
+        let line = said.lines().find(|line| line.trim_start().starts_with(&begins)).unwrap_or_else(|| panic!("{said}"));
+        let shown: f64 = line.split_whitespace().skip_while(|word| *word != "loss").nth(1).unwrap().parse().unwrap();
+        let loss = of("epoch_ended", epoch).unwrap()["loss"].as_f64().unwrap();
+        assert!((shown - loss).abs() <= 1e-3 * loss, "{line}: {loss}");
+        assert_eq!(line.contains("validation"), of("validated", epoch).is_some(), "{line}");
+    }
+}
