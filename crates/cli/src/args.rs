@@ -72,7 +72,7 @@ struct DataArgs {
     /// random-erasing (or =0.5, a share of them), rotation=10 (degrees); none; more in a file [default: for CIFAR a crop and a flip]
     #[arg(long, value_name = "NAME=N,…", value_parser = augment)]
     augment: Option<Augment>,
-    /// Memory for data; what needs more is read as it is needed [default: half of what is free]
+    /// Memory for data; what needs more is read as it is needed [default: half of what is free, at most 4GiB]
     #[arg(long, value_name = "512MB")]
     memory: Option<Bytes>,
     /// Threads that load data where it is not held in memory, or auto

@@ -55,7 +55,7 @@ struct SourceArgs {
     source: PathBuf,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Memory for data; of a table that needs more, a sample decides [default: half of what is free]
+    /// Memory for data; of a table that needs more, a sample decides [default: half of what is free, at most 4GiB]
     #[arg(long, value_name = "512MB")]
     memory: Option<Bytes>,
 }

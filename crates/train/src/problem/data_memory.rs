@@ -18,8 +18,8 @@ use crate::config::TrackedWishes;
 
 /// A cell: a number and its copy, or the name of a label, which few rows of a sample share.
 const CELL: u64 = 40;
-/// Where the system does not tell what is free.
-const USUAL: u64 = 2 << 30;
+/// At most, unless given: what is free changes, and a table is divided in another way where it is read in blocks.
+const USUAL: u64 = 4 << 30;
 /// Fewer rows are no sample, and no block.
 const LEAST_SAMPLE: usize = 1000;
 const LEAST_BLOCK: usize = 64;
@@ -30,9 +30,9 @@ pub(crate) struct DataMemory {
 }
 
 impl DataMemory {
-    /// What was given, or half of what is free.
+    /// What was given, or half of what is free, up to [`USUAL`].
     pub fn of(wishes: &TrackedWishes<'_>) -> DataMemory {
-        let half = || memory::available().map_or(USUAL, |free| free / 2);
+        let half = || memory::available().map_or(USUAL, |free| (free / 2).min(USUAL));
         DataMemory { bytes: wishes.memory.map_or_else(half, |size| size.0) }
     }
 
